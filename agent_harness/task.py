@@ -1,0 +1,51 @@
+"""What is wanted, and within which limits: the whole input of a session."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from decimal import Decimal
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Ceilings of one session. None means that nobody set one.
+
+    Attributes:
+        max_turns: model replies with tools, counted from 1.
+        max_tokens: session tokens: input (cached included) plus output over every request.
+        max_cost_usd: US dollars over every request.
+        max_completion_tokens: output tokens of one request.
+        max_seconds: wall time of the whole session, in seconds.
+        compact_at: session tokens after which the history is compacted.
+    """
+
+    max_turns: int = 50
+    max_tokens: int = 200_000
+    max_cost_usd: Decimal | None = Decimal("5.00")
+    max_completion_tokens: int = 4_000
+    max_seconds: float | None = None
+    compact_at: int = 150_000
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One delegated piece of work.
+
+    Attributes:
+        repo: where it came from as the person wrote it, credentials removed: a path, a git URL, `owner/name#N`.
+        text: what to do, in the person's words.
+        base: the branch to start from and to propose to.
+        base_commit: full id of the commit that `base` pointed to at the start.
+        default_branch: the repository's default branch, which nobody may push to.
+        issue: number of the issue that the task came from, if any.
+        deny: extra globs that no tool may read or write.
+    """
+
+    repo: str
+    text: str
+    base: str
+    base_commit: str
+    default_branch: str
+    issue: int | None = None
+    deny: tuple[str, ...] = ()
+    limits: Limits = field(default_factory=Limits)
