@@ -11,7 +11,6 @@ callers only use repositories that the harness made, look at commits with plumbi
 
 from __future__ import annotations
 
-import base64
 import os
 import resource
 import shutil
@@ -19,18 +18,20 @@ import signal
 import sys
 from collections.abc import Callable, Container, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from subprocess import DEVNULL, PIPE
 from typing import IO
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import urlsplit
 
 import anyio
 from anyio.abc import ByteReceiveStream, ByteSendStream, Process
 
 from agent_harness.errors import ConfigError, HarnessError
+from agent_harness.transport import Transport
 
-PROTOCOLS = ("file", "http", "https", "ssh")
+__all__ = ["HOSTILE", "TRUSTED", "Ceilings", "Git", "GitFailed", "GitResult", "RemoteRefs", "Transport"]
+
 MAX_STDOUT_BYTES = 64 << 20  # of one call, in memory; larger answers go to `stdout_file`
 MAX_STDERR_BYTES = 256 << 10  # the end is kept: git says last why it failed
 
@@ -91,91 +92,6 @@ class GitFailed(HarnessError):
         self.code = code
         self.stderr = stderr
         self.timed_out = timed_out
-
-
-@dataclass(frozen=True, slots=True)
-class Transport:
-    """A remote and the right to speak to it, for one call at a time.
-
-    Args:
-        url: a git URL (`file`, `http`, `https`, `ssh`, or `user@host:path`) or an absolute path; it may carry `user:password@`.
-        header: a whole HTTP header line, such as `Authorization: Basic ...`; wins over what the URL carries.
-
-    Attributes:
-        safe_url: the URL without credentials; this is what stands in the argv, in messages and in records.
-        protocol: `file`, `http`, `https` or `ssh`.
-        secrets: every spelling of the credentials, for redactors.
-
-    Raises:
-        ConfigError: no protocol that the harness speaks, or not a URL at all.
-    """
-
-    url: str = field(repr=False)
-    header: str | None = field(default=None, repr=False)
-    safe_url: str = field(init=False)
-    protocol: str = field(init=False)
-    origin: str = field(init=False)
-    auth: str | None = field(init=False, repr=False)
-    secrets: tuple[str, ...] = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        if any(ord(c) < 32 or ord(c) == 127 for c in self.url + (self.header or "")):
-            raise ConfigError("a git URL with a control character in it is refused; check how it was pasted")
-        protocol, safe, origin, user, password = _take_apart(self.url)
-        auth = self.header
-        if auth is None and protocol in ("http", "https") and (user or password):
-            pair = base64.b64encode(f"{user}:{password}".encode()).decode()
-            auth = f"Authorization: Basic {pair}"
-        secrets = _spellings(user if protocol != "ssh" and not password else "", password, auth)
-        for name, value in (("safe_url", safe), ("protocol", protocol), ("origin", origin), ("auth", auth), ("secrets", secrets)):
-            object.__setattr__(self, name, value)
-
-
-def _take_apart(url: str) -> tuple[str, str, str, str, str]:
-    """Protocol, URL without credentials, origin (`scheme://host:port`), user, password."""
-    if url.startswith("/"):
-        return "file", "file://" + quote(url), "", "", ""
-    scheme, separator, _ = url.partition("://")
-    if not separator:
-        host, colon, path = url.partition(":")
-        if colon and path and not path.startswith(":") and "@" not in path and "/" not in host and not host.startswith("-"):
-            return "ssh", url, "", "", ""
-        shown = "this" if "@" in url else repr(url)  # `user:password@host` without a scheme is not repeated
-        raise ConfigError(f"{shown} is no git URL; write file:///path, https://host/path, ssh://host/path or an absolute path")
-    try:
-        parts = urlsplit(url)
-        host, port = parts.hostname or "", parts.port
-    except ValueError as error:
-        raise ConfigError(f"the git URL cannot be read: {error}") from error
-    protocol = scheme.lower()
-    if protocol not in PROTOCOLS:
-        raise ConfigError(f"the protocol {scheme!r} is not spoken here; use one of {', '.join(PROTOCOLS)}")
-    if protocol == "file":
-        return protocol, "file://" + url.partition("://")[2], "", "", ""
-    if not host or host.startswith("-"):
-        raise ConfigError("the git URL names no host")
-    user, password = unquote(parts.username or ""), unquote(parts.password or "")
-    place = (f"[{host}]" if ":" in host else host) + (f":{port}" if port else "")
-    keep = f"{quote(user)}@" if protocol == "ssh" and user else ""
-    if keep.startswith("-"):
-        raise ConfigError("the git URL names no usable user")
-    tail = (f"?{parts.query}" if parts.query else "") + (f"#{parts.fragment}" if parts.fragment else "")
-    return protocol, f"{protocol}://{keep}{place}{parts.path}{tail}", f"{protocol}://{place}", user, password
-
-
-def _spellings(user: str, password: str, auth: str | None) -> tuple[str, ...]:
-    """Everything that must not be seen, the longest first."""
-    found = {user, password, quote(user, safe=""), quote(password, safe="")}
-    if auth:
-        value = auth.partition(":")[2].strip()
-        credential = value.partition(" ")[2].strip() or value
-        found |= {auth, value, credential, credential.rstrip("=")}
-        try:
-            secret = base64.b64decode(credential, validate=True).decode().partition(":")[2]
-        except ValueError:
-            secret = ""
-        found |= {secret, quote(secret, safe="")}
-    return tuple(sorted((s for s in found if s), key=len, reverse=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +158,7 @@ class Git:
         git_dir: Path | None = None,
         stdin: bytes = b"",
         stdin_file: Path | None = None,
+        stdin_offset: int = 0,
         stdout_file: Path | None = None,
         transport: Transport | None = None,
         timeout_s: float = 120,
@@ -255,7 +172,7 @@ class Git:
             *args: subcommand and arguments; `transport.safe_url` where git wants the URL (its `url` is replaced by that).
             git_dir: the repository that is meant; always given when one is.
             stdin: given to it, then closed.
-            stdin_file: read by it instead of `stdin`.
+            stdin_file: read by it instead of `stdin`, from the byte `stdin_offset` on.
             stdout_file: gets its output instead of memory; made with mode 0600, replaced when it exists.
             transport: the one remote that it may speak to; without it none.
             timeout_s: seconds until it is ended.
@@ -272,7 +189,8 @@ class Git:
         with ExitStack() as files:
             source: int | IO[bytes] = PIPE if stdin else DEVNULL
             if stdin_file is not None:
-                source = files.enter_context(stdin_file.open("rb"))
+                source = files.enter_context(stdin_file.open("rb", buffering=0))
+                source.seek(stdin_offset)
             sink: int | IO[bytes] = PIPE
             if stdout_file is not None:
                 opened = os.open(stdout_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
