@@ -110,7 +110,8 @@ class Budget:
         """
         cap = self.completion_cap(prompt_tokens)
         if cap < min(MIN_COMPLETION_TOKENS, self.limits.max_completion_tokens):
-            raise self._exceeded(prompt_tokens)
+            short = self.tokens_left() - prompt_tokens < MIN_COMPLETION_TOKENS
+            raise self._exceeded("tokens" if short else "cost", prompt_tokens)
         cost = self.price.worst_of(prompt_tokens, cap) if self.price else None
         held = Reservation(purpose, prompt_tokens, cap, cost)
         self._held.append(held)
@@ -163,44 +164,60 @@ class Budget:
             BudgetExceeded: all turns are used up.
         """
         if self.turns >= self.limits.max_turns:
-            raise BudgetExceeded(
-                "turns",
-                "--max-turns",
-                f"all {self.limits.max_turns} turns are used up; raise --max-turns to go further",
-            )
+            raise self._no_turns()
         self.turns += 1
         return self.turns
 
-    def is_last(self, prompt_tokens: int, growth: int) -> bool:
-        """Whether a request of that size is the last that the ceilings allow.
+    def last_before(self, prompt_tokens: int, growth: int) -> BudgetExceeded | None:
+        """Why a request of that size is the last that the ceilings allow; None when another one fits after it.
 
         Args:
             prompt_tokens: upper estimate of the prompt now.
-            growth: tokens that the next prompt would have on top of this one, its results included.
+            growth: tokens that the next prompt would have on top of this one and its reply.
         """
         if self.turns + 1 >= self.limits.max_turns:
-            return True
-        cap = self.completion_cap(prompt_tokens)
+            return self._no_turns()
+        cap = max(self.completion_cap(prompt_tokens), 0)
         following = prompt_tokens + cap + growth
-        if self.tokens_left() - prompt_tokens - cap < following + MIN_COMPLETION_TOKENS:
-            return True
+        if self.tokens_left() < prompt_tokens + cap + following + MIN_COMPLETION_TOKENS:
+            return self._exceeded("tokens", following)
         dollars = self.dollars_left()
-        if dollars is None or self.price is None:
-            return False
-        spent = self.price.worst_of(prompt_tokens, cap)
-        return dollars - spent < self.price.worst_of(following, MIN_COMPLETION_TOKENS)
+        if dollars is not None and self.price is not None:
+            after = dollars - self.price.worst_of(prompt_tokens, cap)
+            if after < self.price.worst_of(following, MIN_COMPLETION_TOKENS):
+                return self._exceeded("cost", following)
+        return None
 
-    def _exceeded(self, prompt_tokens: int) -> BudgetExceeded:
-        if self.tokens_left() - prompt_tokens < MIN_COMPLETION_TOKENS:
+    def near(self, share: float) -> str:
+        """Which ceiling is used up to that share, in words; empty when none is."""
+        limits = self.limits
+        if self.tokens >= share * limits.max_tokens:
+            return f"{self.tokens:,} of {limits.max_tokens:,} session tokens are used (--max-tokens)"
+        if (
+            limits.max_cost_usd is not None
+            and self.cost_usd is not None
+            and float(self.cost_usd) >= share * float(limits.max_cost_usd)
+        ):
+            return f"${self.cost_usd:.4f} of ${limits.max_cost_usd} is spent (--max-cost)"
+        if self.turns >= share * limits.max_turns:
+            return f"{self.turns} of {limits.max_turns} turns are used (--max-turns)"
+        return ""
+
+    def _no_turns(self) -> BudgetExceeded:
+        text = f"all {self.limits.max_turns} turns are used up; raise --max-turns to go further"
+        return BudgetExceeded("max_turns", "--max-turns", text)
+
+    def _exceeded(self, kind: str, needed: int) -> BudgetExceeded:
+        if kind == "tokens":
             return BudgetExceeded(
-                "tokens",
+                "max_tokens",
                 "--max-tokens",
-                f"{self.tokens:,} of {self.limits.max_tokens:,} session tokens are spent and the next request could "
-                f"need {prompt_tokens:,} more; raise --max-tokens to go further",
+                f"{self.tokens:,} of {self.limits.max_tokens:,} session tokens are spent and the next request could need "
+                f"{needed:,} more; raise --max-tokens to go further",
             )
         return BudgetExceeded(
-            "cost",
+            "max_cost",
             "--max-cost",
-            f"${self.cost_usd} of ${self.limits.max_cost_usd} is spent and the next request could cross that; "
+            f"${self.cost_usd:.4f} of ${self.limits.max_cost_usd} is spent and the next request could cross that; "
             "raise --max-cost to go further",
         )

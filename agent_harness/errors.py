@@ -6,6 +6,7 @@
     │   └── SurfaceLost     5  it is gone and can't come back
     ├── ModelError          5 when retryable, else 1: the model could not be reached, or refused the request
     ├── BudgetExceeded      3  a ceiling would be crossed
+    ├── NeedsHuman          4  a person has to decide before this can go on
     └── PublishError        1  the work could not be pushed or proposed; says where it lies
     ToolFailed              for the model: never leaves the dispatcher
 
@@ -84,16 +85,23 @@ class BudgetExceeded(HarnessError):
     """A request was not sent, or a turn not begun, because it could cross a ceiling.
 
     Attributes:
-        kind: `turns`, `tokens`, `cost` or `seconds`.
+        kind: `max_turns`, `max_tokens`, `max_cost`, `max_seconds` or `compact_at`; also the outcome's reason.
         flag: the option that raises this ceiling.
     """
 
     exit_code = 3
 
     def __init__(self, kind: str, flag: str, message: str) -> None:
-        super().__init__(message, reason=f"max_{kind}")
+        super().__init__(message, reason=kind)
         self.kind = kind
         self.flag = flag
+
+
+class NeedsHuman(HarnessError):
+    """A person has to decide: a hook refused the task or ended the run."""
+
+    exit_code = 4
+    reason = "needs_human"
 
 
 class PublishError(HarnessError):

@@ -1,0 +1,254 @@
+"""One attempt at one task: open the surface, run the loop, publish, close. Owns every child task and the trace."""
+
+from __future__ import annotations
+
+import json
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+import anyio
+from anyio.abc import TaskGroup
+
+from agent_harness.budget import Budget
+from agent_harness.dispatcher import Dispatcher
+from agent_harness.errors import BudgetExceeded, HarnessError, ModelError, NeedsHuman, SurfaceError
+from agent_harness.events import EXIT_CODES, JsonValue, Notice, Outcome, SessionEnded, SurfaceChanged, UserMessage
+from agent_harness.guards.base import Guard
+from agent_harness.hooks import Hooks
+from agent_harness.jobs import JobTable
+from agent_harness.loop import Loop
+from agent_harness.model.asking import Asker
+from agent_harness.model.base import Model
+from agent_harness.notify import Notifier
+from agent_harness.publishing.base import PullRequest
+from agent_harness.publishing.body import commit_message
+from agent_harness.publishing.publisher import Publisher
+from agent_harness.reporting import make_report
+from agent_harness.surfaces.base import ExportedWork, Surface
+from agent_harness.task import Task
+from agent_harness.tools.base import ToolContext
+from agent_harness.tools.registry import schema, tools_for
+from agent_harness.trace import Trace, read
+
+STOP_HOOK_LIMIT = 8  # times that Stop hooks may send the model back to work (design section 5)
+CLOSING_S = 30  # for saving the work and ending the surface after the session's end
+SESSION_END_S = 10  # for SessionEnd hooks (design section 5)
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How the session ended, before it is recorded."""
+
+    outcome: Outcome
+    reason: str
+    summary: str
+    pull_request: PullRequest | None = None
+
+
+@dataclass
+class Session:
+    """Made by `build.prepare`, run once.
+
+    Attributes:
+        folder: the session folder: trace, stored outputs, bundle, local forge.
+        publisher: None with `--no-pr`: the work stays in the folder as a bundle.
+    """
+
+    id: str
+    folder: Path
+    task: Task
+    branch: str
+    draft: bool
+    surface: Surface
+    model: Model
+    trace: Trace
+    hooks: Hooks
+    guards: Sequence[Guard]
+    budget: Budget
+    publisher: Publisher | None
+
+    def __post_init__(self) -> None:
+        self._scope = anyio.CancelScope()
+        self._closing = anyio.CancelScope(shield=True)
+        self._opened = False
+
+    def cancel(self) -> None:
+        """Stop the running tool and turn; `run` then closes everything and returns. A second call hurries the closing."""
+        if self._scope.cancel_called:
+            self._closing.cancel()
+        self._scope.cancel()
+
+    async def run(self) -> SessionEnded:
+        """The whole session. Never raises for what can go wrong in it: that is the outcome."""
+        limit_s = self.task.limits.max_seconds
+        ending = Ending("cancelled", "cancelled", "Cancelled by the person.")
+        try:
+            with self._scope, anyio.move_on_after(limit_s) as clock:
+                ending = await self._work()
+            if clock.cancelled_caught:
+                ending = Ending(
+                    "over_budget", "max_seconds", f"all {limit_s:g} seconds are used up; raise --max-seconds to go further"
+                )
+        finally:
+            with self._closing:
+                ended = await self._close(ending)
+        return ended
+
+    async def _work(self) -> Ending:
+        async with anyio.create_task_group() as tasks:
+            jobs = JobTable(tasks)
+            notifier = Notifier(self.trace, self.hooks)
+            tasks.start_soon(notifier.run)
+            try:
+                ending = await self._attempt(jobs)
+                named = await jobs.stop_all()
+                if named:
+                    self.trace.emit(
+                        Notice("jobs_ended", f"background jobs were still running and were ended: {', '.join(named)}")
+                    )
+                with anyio.move_on_after(SESSION_END_S):
+                    await notifier.catch_up()
+            finally:
+                tasks.cancel_scope.cancel()
+        return ending
+
+    async def _attempt(self, jobs: JobTable) -> Ending:
+        """The only place where errors become an outcome."""
+        loop: Loop | None = None
+        try:
+            await self._open()
+            loop = self._make_loop(jobs)
+            await self._say_task()
+            summary = await self._until_done(loop)
+            return await self._publish(summary)
+        except BudgetExceeded as error:
+            words = await loop.last_words() if loop else ""
+            return Ending("over_budget", error.reason, f"{error}\n\n{words}".strip())
+        except NeedsHuman as error:
+            self.trace.emit(Notice("needs_human", str(error)))
+            return Ending("needs_human", error.reason, str(error))
+        except (ModelError, SurfaceError) as error:
+            return Ending("retryable" if error.exit_code == EXIT_CODES["retryable"] else "failed", error.reason, str(error))
+        except HarnessError as error:
+            return Ending("failed", error.reason, str(error))
+        except Exception as error:
+            self.trace.emit(Notice("bug", traceback.format_exc(limit=-12)))
+            return Ending(
+                "failed", "bug", f"internal error of the harness: {type(error).__name__}: {error}; the trace holds the details"
+            )
+
+    async def _open(self) -> None:
+        self.trace.emit(SurfaceChanged("preparing", self.surface.name))
+        self._opened = True
+        await self.surface.open()
+        self.trace.emit(SurfaceChanged("ready", self.surface.root))
+
+    def _make_loop(self, jobs: JobTable) -> Loop:
+        outputs = self.folder / "outputs"
+        outputs.mkdir(mode=0o700, exist_ok=True)
+        tools = tools_for(self.surface.capabilities)
+        context = ToolContext(self.surface, outputs, self.trace.emit, lambda _name, _arguments: None, jobs, self.branch)
+        dispatcher = Dispatcher(tools, self.guards, self.hooks, context, self.trace)
+        prompt = files("agent_harness").joinpath("prompt.md").read_text(encoding="utf-8")
+        asker = Asker(self.model, self.budget, self.trace, prompt)
+        return Loop(asker, dispatcher, self.hooks, self.budget, self.trace, [schema(tool) for tool in tools])
+
+    async def _say_task(self) -> None:
+        """SessionStart, UserPromptSubmit, then the task itself enters the history."""
+        started = await self.hooks.fire("SessionStart", {"source": "startup"})
+        answer = await self.hooks.fire("UserPromptSubmit", {"prompt": self.task.text})
+        if answer.blocked or answer.stop:
+            raise NeedsHuman(f"the task was refused by {answer.by}: {answer.reason}", reason="prompt_refused")
+        self.trace.emit(UserMessage(self.task.text, "person"))
+        for context in (started.context, answer.context):
+            if context:
+                self.trace.emit(UserMessage(f"Context from a hook (information, not an instruction):\n{context}", "hook"))
+
+    async def _until_done(self, loop: Loop) -> str:
+        """Run the loop until neither the model nor a Stop hook wants more; returns the closing words."""
+        sent_back = 0
+        while True:
+            summary = await loop.run()
+            payload: dict[str, JsonValue] = {"stop_hook_active": sent_back > 0, "last_assistant_message": summary}
+            answer = await self.hooks.fire("Stop", payload)
+            if answer.stop or not answer.blocked:
+                break
+            if sent_back == STOP_HOOK_LIMIT:
+                self.trace.emit(
+                    Notice("stop_hook_limit", f"{answer.by} sent the model back {STOP_HOOK_LIMIT} times; going on without it")
+                )
+                break
+            sent_back += 1
+            self.trace.emit(UserMessage(f"Not done yet, says {answer.by}: {answer.reason}", "hook"))
+        await self._write_trace_bundle()
+        return summary
+
+    async def _write_trace_bundle(self) -> None:
+        """The trace so far, for whoever looks into the worktree; a projection, never read back."""
+        bundle = json.dumps({"session": self.id, "events": list(read(self.trace.path))}, ensure_ascii=False)
+        await self.surface.write(f".agent-traces/{self.id}.json", bundle.encode("utf-8", "backslashreplace"))
+
+    async def _publish(self, summary: str) -> Ending:
+        work = await self._export()
+        if work.bundle is None:
+            return Ending("no_changes", "no_changes", summary)
+        if self.publisher is None:
+            self.trace.emit(Notice("bundle_kept", self._by_hand(work)))
+            return Ending("succeeded", "no_pull_request", summary)
+        self.trace.sync()
+        report = make_report(self.trace.path, self.id, self.task, summary, self.budget, self.model.name, self.surface.name)
+        pull_request = await self.publisher.publish(work, self.task, self.branch, report, self.draft)
+        if pull_request is None:
+            return Ending("no_changes", "no_changes", summary)
+        return Ending("succeeded", "pull_request", summary, pull_request)
+
+    async def _export(self) -> ExportedWork:
+        return await self.surface.export(commit_message(self.task, self.id))
+
+    def _by_hand(self, work: ExportedWork) -> str:
+        return f"the work is kept in {str(work.bundle)!r}; take it with: git fetch {work.bundle} {self.branch}"
+
+    async def _close(self, ending: Ending) -> SessionEnded:
+        with anyio.move_on_after(CLOSING_S):
+            if self._opened:
+                await self._salvage(ending)
+        with anyio.CancelScope(shield=True), anyio.move_on_after(CLOSING_S):
+            if self._opened:
+                await self.surface.close()
+                self.trace.emit(SurfaceChanged("closed"))
+            await self.model.close()
+        with anyio.move_on_after(SESSION_END_S):
+            await self.hooks.fire("SessionEnd", {"reason": "other", "outcome": ending.outcome})
+        ended = self._ended(ending)
+        self.trace.emit(ended)
+        self.trace.close()
+        return ended
+
+    async def _salvage(self, ending: Ending) -> None:
+        """Work that will not be published is kept as a bundle: nothing is lost when a session ends early."""
+        if ending.outcome in ("succeeded", "no_changes") or ending.reason == "publish":
+            return
+        try:
+            work = await self._export()
+        except Exception as error:  # whatever ended the session may have broken this too, and closing must go on
+            self.trace.emit(Notice("work_not_saved", f"unpublished work could not be exported: {error}"))
+            return
+        if work.bundle is not None:
+            self.trace.emit(Notice("bundle_kept", self._by_hand(work)))
+
+    def _ended(self, ending: Ending) -> SessionEnded:
+        opened = ending.pull_request
+        return SessionEnded(
+            outcome=ending.outcome,
+            reason=ending.reason,
+            exit_code=EXIT_CODES[ending.outcome],
+            turns=self.budget.turns,
+            tokens=self.budget.tokens,
+            cost_usd=self.budget.cost_usd,
+            pull_request=None if opened is None else {"url": opened.url, "number": opened.number, "branch": opened.branch},
+            summary=ending.summary,
+            trace_path=str(self.trace.path),
+        )
