@@ -1,0 +1,155 @@
+"""The command line: arguments in, exit code out. What a command needs is imported when it runs."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from agent_harness import __version__
+from agent_harness.errors import ConfigError, HarnessError
+
+EXAMPLES = """examples:
+  agent-harness demo                                       the whole job: no key, no account, no network
+  agent-harness run https://git.example.com/shop.git "make the failing test pass"
+  agent-harness run . "rename Cart.sum to Cart.total" --max-cost 0.50
+  agent-harness run . "add a --dry-run flag" --json | jq -r .type
+
+exit codes: 0 succeeded or nothing to change, 1 failed, 2 wrong usage or configuration (nothing was spent or created),
+            3 a ceiling was reached, 4 needs a person, 5 provider, network or sandbox failed (try again), 130 cancelled
+"""
+RUN_EXAMPLES = """examples:
+  AGENT_MODEL=openai/gpt-5 OPENROUTER_API_KEY=... agent-harness run . "fix the off-by-one in paging.py"
+  agent-harness run file:///srv/git/shop.git "drop Python 3.8" --base develop --max-turns 80 --max-cost 2
+  agent-harness run . "tidy up" --no-pr --deny 'secrets/**' --json
+
+Files that are not committed are not part of a session: it works on a clone. The agent has no network.
+"""
+# Options and commands of the next versions: said to be missing, rather than accepted and ignored.
+OPTIONS_TO_COME = (
+    *("--verify", "--setup", "--scope", "--allow-host", "--allow-read", "--hooks", "--compact-at"),
+    *("--tui", "--no-confine"),
+)
+COMMANDS_TO_COME = ("ask", "resume", "publish", "restore", "sessions", "show", "guards", "hooks", "mcp", "doctor")
+
+
+class Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line instead of after a page of usage."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise the message as a `ConfigError`."""
+        raise ConfigError(f"{message}; see `{self.prog} --help`")
+
+
+class NotYet(argparse.Action):
+    """An option of a later version."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: object, option: str | None = None
+    ) -> None:
+        """Refuse it."""
+        raise ConfigError(f"{option} is not available yet; leave it out")
+
+
+def run_command_line(arguments: Sequence[str]) -> int:
+    """Run one command; returns the exit code. Everything that a person can act on is one line on stderr."""
+    try:
+        return _run(arguments)
+    except HarnessError as error:
+        complain(str(error))
+        return error.exit_code
+
+
+def complain(message: str) -> None:
+    """One line on stderr, no control characters in it."""
+    from agent_harness.sinks.plain_text import one_line
+
+    sys.stderr.write(f"agent-harness: {one_line(message)}\n")
+
+
+def _run(arguments: Sequence[str]) -> int:
+    command = next((word for word in arguments if not word.startswith("-")), None)
+    if command in COMMANDS_TO_COME and arguments[0] == command:
+        raise ConfigError(f"{command!r} is not available yet; there are 'run' and 'demo' (see `agent-harness --help`)")
+    options = _parser().parse_args(arguments)
+    if options.command is None:
+        raise ConfigError(
+            "no command is given, and the terminal UI is not available yet; try `agent-harness demo` or `agent-harness --help`"
+        )
+    if options.command == "demo":
+        from agent_harness.demo.command import run_demo
+
+        return run_demo(options.seed)
+    from agent_harness.headless import Output, run_session
+    from agent_harness.settings_load import Flags, load
+
+    given = {key: value for key, value in vars(options).items() if value is not None}
+    for key in ("command", "repo", "text", "base", "hooks_fail_open", "json", "plain"):
+        given.pop(key, None)
+    flags = Flags(options.repo, options.text, options.base, options.hooks_fail_open, given)
+    settings = load(flags, os.environ, Path.cwd())
+    return run_session(settings, Output.JSON if options.json else Output.PLAIN)
+
+
+def _parser() -> Parser:
+    parser = Parser(
+        prog="agent-harness",
+        description="Delegate a task on a git repository to a coding agent, and get a pull request back.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", "-V", action="version", version=f"agent-harness {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
+    _run_options(
+        commands.add_parser(
+            "run",
+            help="one session: a task in, a pull request out",
+            description="One session: clones the repository, works in a sandbox, pushes agent/<id>, opens a pull request.",
+            epilog=RUN_EXAMPLES,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+    )
+    demo = commands.add_parser(
+        "demo",
+        help="see the whole job on a small repository made for it: no key, no account, no network",
+        description="Runs a session on a small repository made for it, with a scripted model: no LLM is involved.",
+        allow_abbrev=False,
+    )
+    demo.add_argument("--seed", type=int, default=1, help="another number makes another repository with another bug (default 1)")
+    return parser
+
+
+def _run_options(run: Parser) -> None:
+    run.add_argument("repo", metavar="REPO", help="a path or a git URL")
+    run.add_argument("text", metavar="TASK", nargs="?", default="", help="what to do, in your words")
+    run.add_argument("--model", help="model name; else AGENT_MODEL, OPENAI_MODEL")
+    run.add_argument("--surface", help="where to work: auto or local (a clone in a bubblewrap sandbox on this machine)")
+    run.add_argument(
+        "--base", metavar="BRANCH", help="branch to start from and to propose to (default: the repository's default branch)"
+    )
+    run.add_argument("--pr", action=argparse.BooleanOptionalAction, help="push the branch and open a pull request (default: yes)")
+    run.add_argument("--draft", action="store_const", const=True, help="open the pull request as a draft")
+    run.add_argument("--deny", metavar="GLOB", action="append", help="files that no tool may read or write; repeatable")
+    run.add_argument("--hooks-fail-open", action="store_true", default=False, help="a broken hook lets the call go on")
+    _add_ceilings(run)
+    output = run.add_mutually_exclusive_group()
+    output.add_argument("--json", action="store_true", default=False, help="one event a line on stdout, and nothing else there")
+    output.add_argument("--plain", action="store_true", default=False, help="text for people (the default)")
+    for name in OPTIONS_TO_COME:
+        run.add_argument(name, action=NotYet, nargs="?", help=argparse.SUPPRESS)
+
+
+def _add_ceilings(run: Parser) -> None:
+    limits = run.add_argument_group("ceilings (the session never goes over one)")
+    limits.add_argument("--max-turns", metavar="N", help="replies of the model (default 50)")
+    limits.add_argument("--max-tokens", metavar="N", help="input and output tokens over all requests (default 200000)")
+    limits.add_argument("--max-cost", metavar="USD", help="US dollars over all requests, or 'none' (default 5.00)")
+    limits.add_argument("--max-completion-tokens", metavar="N", help="output tokens of one reply (default 4000)")
+    limits.add_argument("--max-seconds", metavar="S", help="wall time of the session (default: none)")
+    limits.add_argument("--price-in", metavar="USD", help="price of a million input tokens, when the model's is unknown")
+    limits.add_argument("--price-out", metavar="USD", help="price of a million output tokens")

@@ -1,0 +1,245 @@
+"""From flags, environment and config file to `Settings`: flag > environment > config file > default.
+
+Nothing is created, and nothing in the worked-on repository is read. Every refusal is a `ConfigError` of one line that names
+what was read, from where, and what to do.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, cast
+from urllib.parse import urlsplit
+
+from agent_harness.errors import ConfigError
+from agent_harness.settings import HOOK_EVENTS, Endpoint, HookEvent, HookSetting, Settings
+from agent_harness.settings_values import (
+    Values,
+    check_keys,
+    count,
+    dollars,
+    price,
+    read_config,
+    seconds,
+    shown,
+    switch,
+    word,
+    words,
+)
+from agent_harness.task import Limits
+
+OPENAI_URL = "https://api.openai.com/v1"
+OPENROUTER_URL = "https://openrouter.ai/api/v1"
+CONFIG_KEYS = (
+    *("model", "base_url", "api_key", "surface", "pr", "draft", "deny", "price_in", "price_out"),
+    *("max_turns", "max_tokens", "max_cost", "max_completion_tokens", "max_seconds"),
+    *("hooks", "hook_timeout", "hook_on_failure"),
+)
+HOOK_VARIABLES: dict[str, HookEvent] = {
+    "AGENT_HOOK_" + re.sub(r"(?<!^)(?=[A-Z])", "_", event).upper(): event for event in HOOK_EVENTS
+}
+# How long a hook may take, in seconds: far above what a policy script needs, and short enough that a hung one is noticed.
+HOOK_TIMEOUTS_S: dict[HookEvent, float] = {
+    "SessionStart": 60,
+    "UserPromptSubmit": 30,
+    "PreToolUse": 30,
+    "PostToolUse": 60,
+    "PreCompact": 30,
+    "Notification": 10,
+    "SessionEnd": 10,
+    "Stop": 60,
+}
+ISSUE = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+#[0-9]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Flags:
+    """What the command line said; `values` has only the options that were given, under their config-file names."""
+
+    repo: str
+    text: str
+    base: str | None = None
+    hooks_fail_open: bool = False
+    values: Mapping[str, object] = field(default_factory=dict[str, object])
+
+
+def load(flags: Flags, environ: Mapping[str, str], started_in: Path) -> Settings:
+    """The settings of one session.
+
+    Raises:
+        ConfigError: something is missing, unknown or not usable.
+    """
+    path = config_file(environ)
+    values = Values(flags.values, environ, path, read_config(path, CONFIG_KEYS))
+    _check_task(flags, started_in)
+    price_in, price_out = values.get("price_in", price, None), values.get("price_out", price, None)
+    if (price_in is None) != (price_out is None):
+        raise ConfigError("--price-in and --price-out belong together; give both, in US dollars per million tokens")
+    return Settings(
+        repo=flags.repo,
+        text=flags.text,
+        endpoint=_endpoint(values),
+        home=state_home(environ),
+        started_in=started_in,
+        surface=_surface(values),
+        base=None if flags.base is None else word(flags.base, "--base"),
+        pull_request=values.get("pr", switch, True),
+        draft=values.get("draft", switch, False),
+        limits=_limits(values),
+        price_in=price_in,
+        price_out=price_out,
+        deny=values.get("deny", words, ()),
+        hooks=_hooks(values, flags.hooks_fail_open),
+        environ=dict(environ),
+    )
+
+
+def config_file(environ: Mapping[str, str]) -> Path:
+    """Where the config file would be."""
+    return _xdg(environ, "XDG_CONFIG_HOME", ".config") / "agent-harness" / "config.toml"
+
+
+def state_home(environ: Mapping[str, str]) -> Path:
+    """Where sessions are kept. Not created here.
+
+    Raises:
+        ConfigError: `AGENT_HARNESS_HOME` is no absolute path.
+    """
+    given = environ.get("AGENT_HARNESS_HOME", "").strip()
+    if not given:
+        return _xdg(environ, "XDG_STATE_HOME", ".local/state") / "agent-harness"
+    home = Path(given)
+    if not home.is_absolute():
+        raise ConfigError(f"AGENT_HARNESS_HOME is {shown(given)}; give an absolute path, so that sessions are found again")
+    return home
+
+
+def _xdg(environ: Mapping[str, str], variable: str, default: str) -> Path:
+    # The XDG base directory specification says that a relative path is to be ignored.
+    given = Path(environ.get(variable, ""))
+    return given if given.is_absolute() else Path(environ.get("HOME") or Path.home()) / default
+
+
+def _check_task(flags: Flags, started_in: Path) -> None:
+    if not flags.repo.strip():
+        raise ConfigError("the repository is empty; give a path or a git URL")
+    if ISSUE.fullmatch(flags.repo) and not (started_in / flags.repo).exists():
+        raise ConfigError(
+            f"{shown(flags.repo)} names a GitHub issue, which is not available yet; give a path or a git URL, and the task"
+        )
+    if not flags.text.strip():
+        raise ConfigError('the task is empty; say what to do: agent-harness run REPO "what to do"')
+    if "\0" in flags.repo + flags.text:
+        raise ConfigError("the repository or the task holds a NUL character; remove it")
+
+
+def _endpoint(values: Values) -> Endpoint:
+    key, key_source = _key(values)
+    url, url_source = values.find("base_url", ("OPENAI_BASE_URL",)) or (None, "")
+    if key_source == "OPENROUTER_API_KEY":
+        if url is not None:
+            # The key of one provider is never sent to another one's address.
+            raise ConfigError(
+                f"{url_source} is set and the only key is OPENROUTER_API_KEY; set OPENAI_API_KEY for that endpoint "
+                "(any word for one that takes no key), or remove the address to use OpenRouter"
+            )
+        url = OPENROUTER_URL
+    model = values.get("model", word, "", ("AGENT_MODEL", "OPENAI_MODEL"))
+    if not model:
+        raise ConfigError("no model is set: give --model, or set AGENT_MODEL, for example AGENT_MODEL=openai/gpt-5")
+    base_url = OPENAI_URL if url is None else _base_url(word(url, url_source), url_source)
+    return Endpoint(base_url, key, model, key_source)
+
+
+def _key(values: Values) -> tuple[str, str]:
+    found = values.find("api_key", ("OPENAI_API_KEY", "OPENROUTER_API_KEY"))
+    if found is None:
+        raise ConfigError(
+            "no API key: set OPENAI_API_KEY (with OPENAI_BASE_URL for any other OpenAI-compatible endpoint) "
+            "or OPENROUTER_API_KEY; `agent-harness demo` needs none"
+        )
+    key, source = found
+    if not isinstance(key, str) or not key.isascii() or not key.isprintable() or " " in key or not key:
+        raise ConfigError(
+            f"{source} is no API key: it is empty, or has a blank or a character that cannot be sent; copy it again"
+        )
+    return key, source
+
+
+def _base_url(url: str, source: str) -> str:
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+        parts = urlsplit("")
+    if not usable:
+        raise ConfigError(f"{source} is {shown(url.rpartition('@')[2])}; give an http or https address such as {OPENAI_URL!r}")
+    if "@" in parts.netloc:
+        raise ConfigError(f"{source} carries a user name or password; take it out and give the key by OPENAI_API_KEY")
+    if parts.query or parts.fragment:
+        raise ConfigError(f"{source} has a '?' or '#'; give the address that '/chat/completions' is appended to")
+    return url.rstrip("/")
+
+
+def _surface(values: Values) -> Literal["auto", "local"]:
+    name = values.get("surface", word, "auto")
+    if name in ("host", "e2b"):
+        raise ConfigError(f"surface {name!r} is not available yet; leave --surface out or give 'local'")
+    if name not in ("auto", "local"):
+        raise ConfigError(f"{shown(name)} is no surface; give 'auto' or 'local'")
+    return name
+
+
+def _limits(values: Values) -> Limits:
+    default = Limits()
+    return Limits(
+        max_turns=values.get("max_turns", count, default.max_turns),
+        max_tokens=values.get("max_tokens", count, default.max_tokens),
+        max_cost_usd=values.get("max_cost", dollars, default.max_cost_usd),
+        max_completion_tokens=values.get("max_completion_tokens", count, default.max_completion_tokens),
+        max_seconds=values.get("max_seconds", seconds, default.max_seconds),
+        compact_at=default.compact_at,
+    )
+
+
+def _hooks(values: Values, fail_open: bool) -> tuple[HookSetting, ...]:
+    known = (*HOOK_VARIABLES, "AGENT_HOOK_TIMEOUT", "AGENT_HOOK_ON_FAILURE")
+    check_keys({name: None for name in values.environ if name.startswith("AGENT_HOOK_")}, known, "the environment")
+    timeout_s = values.get("hook_timeout", seconds, None, ("AGENT_HOOK_TIMEOUT",))
+    on_failure = values.get("hook_on_failure", word, "block", ("AGENT_HOOK_ON_FAILURE",))
+    if on_failure not in ("block", "continue"):
+        raise ConfigError(f"AGENT_HOOK_ON_FAILURE is {shown(on_failure)}; give 'block' (the default) or 'continue'")
+    commands = [*_hooks_of_config(values), *_hooks_of_environment(values)]
+    return tuple(
+        HookSetting(event, command, source, timeout_s or HOOK_TIMEOUTS_S[event], fail_open or on_failure == "continue")
+        for event, command, source in commands
+    )
+
+
+def _hooks_of_environment(values: Values) -> list[tuple[HookEvent, str, str]]:
+    return [
+        (event, line.strip(), variable)
+        for variable, event in HOOK_VARIABLES.items()
+        for line in values.environ.get(variable, "").splitlines()
+        if line.strip()
+    ]
+
+
+def _hooks_of_config(values: Values) -> list[tuple[HookEvent, str, str]]:
+    """Hooks of the config file; the environment's variable of the same event replaces them."""
+    table = values.config.get("hooks", {})
+    where = f"'hooks' in {str(values.path)!r}"
+    if not isinstance(table, dict):
+        raise ConfigError(f'{where} is {shown(table)}; write a table of events, such as PreToolUse = "./policy.sh"')
+    commands = cast("dict[str, object]", table)
+    check_keys(commands, HOOK_EVENTS, where)
+    overridden = {event for variable, event in HOOK_VARIABLES.items() if values.environ.get(variable, "").strip()}
+    return [
+        (cast("HookEvent", event), command, f"{event!r} of {where}")
+        for event, lines in commands.items()
+        if event not in overridden
+        for command in words(lines, f"{event!r} of {where}")
+    ]
