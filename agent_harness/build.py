@@ -1,4 +1,4 @@
-"""The one file that knows every concrete class: `Settings` in, a ready `Session` out. Nothing is created before all is checked."""
+"""The one file that knows every concrete class: `Settings` in, a ready `Session` out; all is checked before anything is made."""
 
 from __future__ import annotations
 
@@ -163,7 +163,8 @@ def _price(settings: Settings) -> Price | None:
     price = price_of(settings.endpoint.model, settings.endpoint.base_url)
     if price is None and settings.limits.max_cost_usd is not None:
         raise ConfigError(
-            f"the price of {settings.endpoint.model!r} is not known, so the ceiling of ${settings.limits.max_cost_usd} cannot be kept; "
+            f"the price of {settings.endpoint.model!r} is not known, so the ceiling of "
+            f"${settings.limits.max_cost_usd} cannot be kept; "
             "give --price-in and --price-out (US dollars per million tokens), or --max-cost none"
         )
     return price

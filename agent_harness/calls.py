@@ -61,7 +61,7 @@ def _describe(text: str, error: json.JSONDecodeError) -> str:
         return "the arguments are empty; send a JSON object"
     near = text[max(error.pos - 20, 0) : error.pos + 20]
     hint = "; write a line break inside a string as \\n" if error.msg.startswith("Invalid control character") else ""
-    if error.pos >= len(text.rstrip()):
+    if error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string"):
         hint = "; they end too early: if they were too long for one reply, do the work in smaller parts"
     return f"the arguments are no valid JSON: {error.msg} at line {error.lineno}, column {error.colno}, near {_clip(near)}{hint}"
 

@@ -10,7 +10,7 @@ import difflib
 import json
 import time
 import traceback
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -27,7 +27,7 @@ from agent_harness.messages import ToolCall, ToolResult
 from agent_harness.tools.base import RESULT_CHARS, Arguments, Output, Tool, ToolContext
 from agent_harness.tools.registry import read_call, schema
 from agent_harness.trace import Trace
-from agent_harness.verdict import ALLOW, Decision, Verdict, strictest
+from agent_harness.verdict import Decision, Verdict, strictest
 
 CANCELLED = "Cancelled before it was finished. Nothing is known of its effect."
 CUT = (
@@ -83,7 +83,7 @@ class Dispatcher:
         for guard in self._guards:
             try:
                 verdicts.append(guard.judge(call, world))
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - a guard that fails must deny, whatever its fault is
                 reason = f"this call could not be analysed ({type(error).__name__}), so it is refused"
                 verdicts.append(
                     Verdict(Decision.DENY, guard.name, reason, "split it into plain commands", f"{guard.name}.unanalysed")
@@ -176,7 +176,7 @@ class Dispatcher:
         except SurfaceError as error:
             text = f"The sandbox failed, so it is not known whether this took effect: {error}"
             return self._clip(call, Output(text, ok=False))
-        except Exception as error:  # a bug of ours must cost one call, not the session; the trace keeps the traceback
+        except Exception as error:  # noqa: BLE001 - a bug of ours costs one call, not the session
             self._trace.emit(Notice("bug", traceback.format_exc(limit=-8)))
             text = f"Internal error of the harness ({type(error).__name__}: {error}). It was recorded; try another way."
             return self._clip(call, Output(text, ok=False))

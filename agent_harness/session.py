@@ -134,7 +134,7 @@ class Session:
             return Ending("retryable" if error.exit_code == EXIT_CODES["retryable"] else "failed", error.reason, str(error))
         except HarnessError as error:
             return Ending("failed", error.reason, str(error))
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - the session's edge: the trace survives every bug
             self.trace.emit(Notice("bug", traceback.format_exc(limit=-12)))
             return Ending(
                 "failed", "bug", f"internal error of the harness: {type(error).__name__}: {error}; the trace holds the details"
@@ -233,7 +233,7 @@ class Session:
             return
         try:
             work = await self._export()
-        except Exception as error:  # whatever ended the session may have broken this too, and closing must go on
+        except Exception as error:  # noqa: BLE001 - what ended the session may have broken this too; closing must go on
             self.trace.emit(Notice("work_not_saved", f"unpublished work could not be exported: {error}"))
             return
         if work.bundle is not None:
