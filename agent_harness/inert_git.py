@@ -172,7 +172,8 @@ class Git:
             *args: subcommand and arguments; `transport.safe_url` where git wants the URL (its `url` is replaced by that).
             git_dir: the repository that is meant; always given when one is.
             stdin: given to it, then closed.
-            stdin_file: read by it instead of `stdin`, from the byte `stdin_offset` on.
+            stdin_file: read by it instead of `stdin`.
+            stdin_offset: the byte of `stdin_file` to start from.
             stdout_file: gets its output instead of memory; made with mode 0600, replaced when it exists.
             transport: the one remote that it may speak to; without it none.
             timeout_s: seconds until it is ended.

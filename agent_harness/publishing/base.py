@@ -47,6 +47,7 @@ class Report:
     Attributes:
         summary: the model's closing words, untrusted.
         checks: what the harness itself verified, one sentence each; empty means "not verified by the harness".
+        remarks: what the harness found in the commits that a reviewer should look at, one sentence each.
     """
 
     session: str
@@ -61,6 +62,7 @@ class Report:
     model: str
     surface: str
     checks: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
