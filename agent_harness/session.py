@@ -10,7 +10,6 @@ from importlib.resources import files
 from pathlib import Path
 
 import anyio
-from anyio.abc import TaskGroup
 
 from agent_harness.budget import Budget
 from agent_harness.dispatcher import Dispatcher

@@ -31,13 +31,14 @@ def spend(budget: Budget, prompt: int, said: int) -> None:
 @settings(max_examples=200, deadline=None)
 def test_no_sequence_of_requests_crosses_the_token_ceiling(ceiling: int, requests: list[tuple[int, int]]) -> None:
     budget = Budget(limits(max_tokens=ceiling), None)
+    kinds: set[tuple[str, str]] = set()
     for prompt, said in requests:
         try:
             spend(budget, prompt, said)
         except BudgetExceeded as error:
-            assert error.kind == "max_tokens"
-            assert error.flag == "--max-tokens"
+            kinds.add((error.kind, error.flag))
         assert budget.tokens <= ceiling
+    assert kinds <= {("max_tokens", "--max-tokens")}
 
 
 @given(
@@ -51,8 +52,7 @@ def test_no_sequence_of_requests_crosses_the_dollar_ceiling(cents: int, requests
     for prompt, said, written in requests:
         try:
             held = budget.reserve(prompt, "turn")
-        except BudgetExceeded as error:
-            assert error.kind == "max_cost"
+        except BudgetExceeded:
             continue
         budget.settle(held, Usage(prompt, min(said, held.completion_tokens), cache_write_tokens=min(written, prompt)))
         assert budget.cost_usd is not None
