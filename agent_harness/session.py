@@ -6,7 +6,6 @@ import json
 import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 
 import anyio
@@ -151,7 +150,7 @@ class Session:
         tools = tools_for(self.surface.capabilities)
         context = ToolContext(self.surface, outputs, self.trace.emit, lambda _name, _arguments: None, jobs, self.branch)
         dispatcher = Dispatcher(tools, self.guards, self.hooks, context, self.trace)
-        prompt = files("agent_harness").joinpath("prompt.md").read_text(encoding="utf-8")
+        prompt = Path(__file__).with_name("prompt.md").read_text(encoding="utf-8")
         asker = Asker(self.model, self.budget, self.trace, prompt)
         return Loop(asker, dispatcher, self.hooks, self.budget, self.trace, [schema(tool) for tool in tools])
 
