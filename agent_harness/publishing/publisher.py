@@ -1,0 +1,117 @@
+"""From work that came out of a sandbox to an open pull request: each step looked at before it is taken, so that it can be repeated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from agent_harness.errors import PublishError
+from agent_harness.events import Event, Intent, PublishStep
+from agent_harness.inert_git import Git, Transport
+from agent_harness.publishing.base import ChangedFile, Forge, Proposal, PullRequest, Report
+from agent_harness.publishing.body import compose
+from agent_harness.publishing.bundle import import_bundle
+from agent_harness.publishing.push import Delivery, push_branch
+from agent_harness.publishing.scan import Scan, scan
+from agent_harness.publishing.template import find_template
+from agent_harness.surfaces.base import ExportedWork
+from agent_harness.task import Task
+
+
+class Publisher:
+    """Publishes one session's work; `publish` may be called again after a crash at any point.
+
+    Args:
+        git: the runner.
+        base_git: the trusted bare repository that the work started from.
+        quarantine: where the work is imported to; kept, because the command to push by hand uses it.
+        transport: where the branch goes.
+        forge: where the pull request is opened.
+        emit: records an event.
+        sync: forces the record onto the disk; called before each effect outside this machine.
+        redact: takes credentials out of what leaves the machine.
+    """
+
+    def __init__(
+        self,
+        git: Git,
+        base_git: Path,
+        quarantine: Path,
+        transport: Transport,
+        forge: Forge,
+        emit: Callable[[Event], object],
+        sync: Callable[[], None],
+        redact: Callable[[str], str],
+    ) -> None:
+        self._git = git
+        self._base_git = base_git
+        self._quarantine = quarantine
+        self._transport = transport
+        self._forge = forge
+        self._emit = emit
+        self._sync = sync
+        self._redact = redact
+
+    async def publish(
+        self,
+        work: ExportedWork,
+        task: Task,
+        branch: str,
+        report: Callable[[tuple[ChangedFile, ...]], Report],
+        draft: bool = False,
+    ) -> PullRequest | None:
+        """Push the work and open its pull request, or find both; None when nothing differs from the base.
+
+        Args:
+            work: the untrusted export of the surface.
+            task: names the base branch and commit.
+            branch: the session's own branch, `agent/<id>`.
+            report: makes the report for the files that the work really changes.
+            draft: open it as a draft, where the forge has drafts.
+
+        Raises:
+            PublishError: refused on the way; says what to do, and where the work lies.
+            GitFailed: git itself could not work here.
+        """
+        if work.bundle is None or work.head == task.base_commit:
+            return self._nothing("the work has no commit")
+        head = await import_bundle(
+            self._git,
+            work.bundle,
+            ref=f"refs/heads/{branch}",
+            base_git=self._base_git,
+            base_commit=task.base_commit,
+            quarantine=self._quarantine,
+        )
+        self._emit(PublishStep("imported", head))
+        found = await self._scan(task.base_commit, head, work.bundle)
+        if not found.changes:
+            return self._nothing(f"{found.commits} commits, and no file differs from {task.base!r}")
+        self._emit(PublishStep("scanned", f"{found.commits} commits, {len(found.changes)} files"))
+        delivery = Delivery(self._quarantine, self._transport, branch, head, work.bundle)
+        await push_branch(
+            self._git,
+            delivery,
+            before=lambda: self._intend("push", f"{self._transport.safe_url} {delivery.ref} {head}"),
+            after=lambda step, detail: self._emit(PublishStep(step, detail)),
+        )
+        template = await find_template(self._git, self._quarantine, task.base_commit)
+        title, body = compose(replace(report(found.changes), remarks=found.remarks), template, self._redact)
+        self._intend("pull_request", f"{branch} {head}")
+        opened = await self._forge.open_pull_request(Proposal(title, body, branch, task.base, head, draft))
+        self._emit(PublishStep("pull_request", opened.url))
+        return opened
+
+    async def _scan(self, base: str, head: str, bundle: Path) -> Scan:
+        try:
+            return await scan(self._git, self._quarantine, base, head)
+        except PublishError as refused:
+            raise PublishError(f"{refused}. The work is kept in {str(bundle)!r}", reason=refused.reason) from refused
+
+    def _intend(self, effect: str, key: str) -> None:
+        self._emit(Intent(effect, key))
+        self._sync()
+
+    def _nothing(self, detail: str) -> None:
+        self._emit(PublishStep("nothing_to_publish", detail))
