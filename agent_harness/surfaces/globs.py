@@ -160,16 +160,12 @@ def _regex(part: str) -> str:
 
 def _class_regex(text: str) -> str:
     inside = "".join(re.escape(a) if a == b else f"{re.escape(a)}-{re.escape(b)}" for a, b in _ranges(text.removeprefix("!")))
-    if not inside:
-        return "." if text.startswith("!") else r"(?!)"
     return f"[^{inside}]" if text.startswith("!") else f"[{inside}]"
 
 
 def _class_folded(text: str) -> str:
     """Brackets as every dialect reads them: `]` first, `-` last, neither `!` nor `^` first."""
     ranges = _ranges(text.removeprefix("!"))
-    if not ranges:
-        return "?" if text.startswith("!") else "[]-]/"  # nothing: no name holds a slash
     order = {"]": 0, "!": 2, "^": 2, "-": 3}
     ranges.sort(key=lambda r: (order.get(r[0], 1) if r[0] == r[1] else 1, r))
     inside = "".join(a if a == b else f"{a}-{b}" for a, b in ranges)
