@@ -14,7 +14,7 @@ from decimal import Decimal
 
 from agent_harness.publishing.base import ChangedFile, Report, TraceLine
 from agent_harness.publishing.template import Part, parse_template
-from agent_harness.publishing.text import clean, clip, code, fenced, inert, inline, prose, quoted, units
+from agent_harness.publishing.text import clean, clip, code, fenced, inert, inline, prose, quoted, sentence, units
 
 AIM_UNITS = 60_000
 HARD_UNITS = 65_536  # where the big forges refuse
@@ -44,7 +44,7 @@ class Bounds:
     template: bool = True
 
 
-# Each step gives up more; the last one fits whatever the report holds, escaping included (an escaped character has up to 6 units).
+# Each step gives up more; the last one fits whatever the report holds: an escaped character has up to 6 units.
 STEPS_DOWN = (
     Bounds(task=30_000, summary=16_000, title=2_000, titles=500, notes=True, files=300, checks=200, check=2_000),
     Bounds(task=30_000, summary=16_000, title=2_000, titles=500, notes=False, files=300, checks=200, check=2_000),
@@ -164,7 +164,7 @@ def _changes(report: Report, bounds: Bounds, redact: Redact) -> str:
     lines += _more(count - bounds.files, "files")
     if report.remarks:
         lines += ["", "Look at these closely:", ""]
-        lines += [f"- {inline(clip(redact(remark), bounds.check))}" for remark in report.remarks[: bounds.checks]]
+        lines += [f"- {sentence(clip(redact(remark), bounds.check))}" for remark in report.remarks[: bounds.checks]]
     return "\n".join(lines)
 
 
@@ -176,7 +176,7 @@ def _change(change: ChangedFile, redact: Redact) -> str:
 def _checks(report: Report, bounds: Bounds, redact: Redact) -> str:
     if not report.checks:
         return NOT_VERIFIED
-    lines = [f"- {inline(clip(redact(check), bounds.check))}" for check in report.checks[: bounds.checks]]
+    lines = [f"- {sentence(clip(redact(check), bounds.check))}" for check in report.checks[: bounds.checks]]
     return "\n".join(["Run by the harness itself:", "", *lines, *_more(len(report.checks) - bounds.checks, "checks")])
 
 

@@ -1,4 +1,4 @@
-"""From work that came out of a sandbox to an open pull request: each step looked at before it is taken, so that it can be repeated."""
+"""From work that came out of a sandbox to an open pull request, in steps that look first and can all be repeated."""
 
 from __future__ import annotations
 

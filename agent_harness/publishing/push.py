@@ -137,7 +137,7 @@ def classify(said: str) -> Refusal:
 
 
 async def push_branch(
-    git: Git, delivery: Delivery, before: Callable[[], None], after: Callable[[str, str], None], pause: Pause = anyio.sleep
+    git: Git, delivery: Delivery, before: Callable[[], object], after: Callable[[str, str], object], pause: Pause = anyio.sleep
 ) -> None:
     """Bring the commit to its branch, or find it there.
 

@@ -52,7 +52,6 @@ class RawChange:
 
     old_mode: str
     new_mode: str
-    new_id: str
     status: str
     path: str
 
@@ -104,8 +103,8 @@ def _split(output: bytes) -> tuple[list[RawChange], list[bytes]]:
     fields = output.split(b"\0")
     at = 0
     while at < len(fields) and fields[at].startswith(b":"):
-        old_mode, new_mode, _, new_id, status = fields[at][1:].decode("ascii").split(" ")
-        records.append(RawChange(old_mode, new_mode, new_id, status, _name(fields[at + 1])))
+        old_mode, new_mode, _, _, status = fields[at][1:].decode("ascii").split(" ")
+        records.append(RawChange(old_mode, new_mode, status, _name(fields[at + 1])))
         at += 2
     return records, [field for field in fields[at:] if field]
 

@@ -33,7 +33,7 @@ class Part:
 
 async def find_template(git: Git, git_dir: Path, commit: str) -> str | None:
     """The template in that commit (the base, not the agent's work); None when there is none, or when it is huge."""
-    names = await git.run("ls-tree", "-z", commit, "--", *(place for place in (".github/", "docs/")), git_dir=git_dir)
+    names = await git.run("ls-tree", "-z", commit, "--", ".github/", "docs/", git_dir=git_dir)
     top = await git.run("ls-tree", "-z", commit, git_dir=git_dir)
     entries: dict[str, str] = {}
     for entry in (names.stdout + top.stdout).split(b"\0"):
@@ -79,7 +79,9 @@ def parse_template(text: str) -> tuple[Part, ...]:
 
 
 def _tame(line: str) -> str:
-    return inert(line.replace("&", "&amp;").replace("<", "&lt;").replace("`", "\\`").replace("![", "!\\["))
+    return inert(
+        line.replace("&", "&amp;").replace("<", "&lt;").replace("`", "\\`").replace("![", "!\\[").replace("~~~", "\\~~~")
+    )
 
 
 def _trim(lines: list[str]) -> list[str]:

@@ -11,16 +11,17 @@ import re
 
 JOINER = "\u200d"
 CUT = "…"
+LOOK_ALIKE = "\u02cb"
 
 # Control characters, lone surrogates, and marks that reorder or hide text (as in source that reads differently than it runs).
-UNFIT = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb]")
+UNFIT = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb]")
 MENTION = re.compile(r"@(?=[^\s@])")
 REFERENCE = re.compile(r"#(?=\d)|\bGH-(?=\d)|(?<=/issues/)(?=\d)|(?<=/pull/)(?=\d)|(?<=/discussions/)(?=\d)", re.IGNORECASE)
 HTML_THAT_NESTS = re.compile(r"<(?=/?details|/?summary|!--)|--(?=>)", re.IGNORECASE)
 LONG_RUN = re.compile(r"(``|~~)(?=[`~])")
 SPECIAL = re.compile(r"[\\`*_{}\[\]<>&|~!#$]")
 ENTITIES = {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
-LINE_START = re.compile(r"^(\s*)([-+=]|\d{1,9}[.)])")
+LINE_START = re.compile(r"^(\s*\d{0,9})([-+=.)])")
 LIST_ITEM = re.compile(r"^( {0,6})([-*+]|\d{1,3}[.)]) (?=\S)")
 CODE_SPAN = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 
@@ -64,7 +65,7 @@ def inline(text: str) -> str:
 
 def code(text: str) -> str:
     """A code span that shows the text; backticks become a look-alike, since no span can hold every run of them."""
-    line = " ".join(clean(text).split()).replace("`", "ˋ")
+    line = " ".join(clean(text).split()).replace("`", LOOK_ALIKE)
     return f"`{inert(line)}`" if line else "` `"
 
 
@@ -82,6 +83,11 @@ def prose(text: str) -> str:
         start = item[0] if item else ""
         lines.append(f"> {start}{_with_code_spans(line[len(start) :], first=not item)}".rstrip())
     return "\n".join(lines)
+
+
+def sentence(text: str) -> str:
+    """One line of Markdown that shows the text literally, its code spans kept."""
+    return _with_code_spans(" ".join(clean(text).split()), first=True)
 
 
 def _with_code_spans(line: str, *, first: bool) -> str:
