@@ -83,7 +83,6 @@ def _run(arguments: Sequence[str]) -> int:
         from agent_harness.demo.command import run_demo
 
         return run_demo(options.seed)
-    from agent_harness.headless import Output, run_session
     from agent_harness.settings_load import Flags, load
 
     given = {key: value for key, value in vars(options).items() if value is not None}
@@ -91,6 +90,8 @@ def _run(arguments: Sequence[str]) -> int:
         given.pop(key, None)
     flags = Flags(options.repo, options.text, options.base, options.hooks_fail_open, given)
     settings = load(flags, os.environ, Path.cwd())
+    from agent_harness.headless import Output, run_session  # after the cheap checks: it imports all that a session needs
+
     return run_session(settings, Output.JSON if options.json else Output.PLAIN)
 
 

@@ -14,6 +14,7 @@ from agent_harness.errors import ConfigError
 
 T = TypeVar("T")
 Parse = Callable[[object, str], T]
+LARGEST = Decimal(10**12)
 LONGEST_SHOWN = 80  # characters of a value in a message
 
 
@@ -95,15 +96,10 @@ def shown(value: object) -> str:
 
 def count(value: object, where: str) -> int:
     """A whole number from 1."""
-    try:
-        number = (
-            value if isinstance(value, int) and not isinstance(value, bool) else int(cast("str", _text(value)).replace("_", ""))
-        )
-    except (TypeError, ValueError):
-        number = 0
-    if number < 1:
+    number = _decimal(value)
+    if number is None or number < 1 or number != int(number):
         raise ConfigError(f"{where} is {shown(value)}; give a whole number from 1")
-    return number
+    return int(number)
 
 
 def seconds(value: object, where: str) -> float | None:
@@ -147,10 +143,6 @@ def words(value: object, where: str) -> tuple[str, ...]:
     return tuple(word(item, where) for item in items)
 
 
-def _text(value: object) -> object:
-    return value.strip() if isinstance(value, str) else None
-
-
 def _decimal(value: object) -> Decimal | None:
     try:
         if isinstance(value, bool) or not isinstance(value, str | int | Decimal):
@@ -158,7 +150,7 @@ def _decimal(value: object) -> Decimal | None:
         amount = Decimal(value)
     except InvalidOperation:
         return None
-    return amount if amount.is_finite() and abs(amount) < 10**9 else None
+    return amount if amount.is_finite() and abs(amount) < LARGEST else None
 
 
 def _positive(value: object, where: str, advice: str) -> Decimal:
