@@ -84,15 +84,13 @@ def _parse(text: str, glob: str) -> Glob:
         parts.pop()
     if not parts or ".." in parts or "\0" in glob:
         raise ConfigError(f'the glob "{text}" names nothing in the repository; write a name ("*.secret") or a path ("config/**")')
-    if len(parts) == 1 and not glob.startswith("/"):
-        parts = [ANY_FOLDERS, "*" if parts[0] == ANY_FOLDERS else parts[0]]
-    elif len(parts) == 1 and parts[0] == ANY_FOLDERS:
+    if parts == [ANY_FOLDERS]:
         parts = ["*"]
-    for part in parts:
-        if any(kind == "open" for kind, _ in _tokens(part)):
-            raise ConfigError(
-                f'the glob "{text}" has a "[" that is never closed; close it, or write "[[]" for the character itself'
-            )
+    if "/" not in glob.rstrip("/"):
+        parts = [ANY_FOLDERS, *parts]
+    for kind, inside in (token for part in parts for token in _tokens(part)):
+        if kind == "open" or (kind == "class" and not _ranges(inside.removeprefix("!"))):
+            raise ConfigError(f'the glob "{text}" has a "[" that is not closed, or nothing in it; "[[]" is the character itself')
     return Glob(glob, tuple(parts))
 
 
