@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import cast
 
 import anyio
@@ -55,8 +56,8 @@ async def prepare(settings: Settings, say: Callable[[str], None]) -> Session:
     redactor = Redactor([settings.endpoint.api_key, *transport.secrets, *credentials_in(settings.environ)])
     session_id = new_id()
     folder = settings.home / "sessions" / session_id
-    git = Git(folder / "git-home", redactor.text)
-    refs = await _check_all(settings, git, transport)
+    with TemporaryDirectory(prefix="agent-harness-") as scratch:
+        refs = await _check_all(Git(Path(scratch), redactor.text), transport)
     base = _base_of(settings, refs, transport)
     price = _price(settings)
     branch = f"agent/{session_id}"
@@ -73,12 +74,21 @@ async def prepare(settings: Settings, say: Callable[[str], None]) -> Session:
     hooks = _hooks(settings, task, session_id, branch, folder, emit)
     folder.mkdir(parents=True, mode=0o700)
     trace = emit.trace = Trace(folder / "trace.jsonl", session_id, redactor)
+    git = Git(folder, redactor.text)
     source = CloneSource(transport, f"refs/heads/{base}", task.base_commit, task.default_branch)
     surface = LocalSurface(folder, git, source, branch, settings.deny, say)
     publisher = None
     if settings.pull_request:
-        forge = LocalForge(folder)
-        publisher = Publisher(git, folder / "base.git", folder / "quarantine.git", transport, forge, trace.emit)
+        publisher = Publisher(
+            git,
+            folder / "base.git",
+            folder / "quarantine.git",
+            transport,
+            LocalForge(folder),
+            trace.emit,
+            trace.sync,
+            redactor.text,
+        )
     trace.emit(
         SessionStarted(
             task={"repo": task.repo, "base": base, "base_commit": task.base_commit, "text": task.text, "issue": task.issue},
@@ -115,7 +125,7 @@ class _Late:
         self.trace.emit(event)
 
 
-async def _check_all(settings: Settings, git: Git, transport: Transport) -> RemoteRefs:
+async def _check_all(git: Git, transport: Transport) -> RemoteRefs:
     """Look at the remote and try the sandbox, side by side; the first that fails is the one that is told."""
     found: list[RemoteRefs] = []
 

@@ -14,7 +14,15 @@ from agent_harness.publishing.base import ChangedFile, Report, TraceLine
 from agent_harness.task import Task
 from agent_harness.trace import Record, read
 
+SUBJECT_CHARS = 72  # what git's own tools show of a subject without cutting it
 LINE_CHARS = 600  # of each call's arguments and result that a report keeps; a pull request's body clamps further
+
+
+def commit_message(task: Task, session: str) -> str:
+    """The message of the commit that the harness makes of what the model left uncommitted."""
+    first = next((line.strip() for line in task.text.splitlines() if line.strip()), "Work of a session")
+    subject = first if len(first) <= SUBJECT_CHARS else first[: SUBJECT_CHARS - 3].rstrip() + "..."
+    return f"{subject}\n\nagent-harness session {session}\n"
 
 
 def make_report(

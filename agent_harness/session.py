@@ -22,9 +22,8 @@ from agent_harness.model.asking import Asker
 from agent_harness.model.base import Model
 from agent_harness.notify import Notifier
 from agent_harness.publishing.base import PullRequest
-from agent_harness.publishing.body import commit_message
 from agent_harness.publishing.publisher import Publisher
-from agent_harness.reporting import make_report
+from agent_harness.reporting import commit_message, make_report
 from agent_harness.surfaces.base import ExportedWork, Surface
 from agent_harness.task import Task
 from agent_harness.tools.base import ToolContext
