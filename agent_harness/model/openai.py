@@ -67,9 +67,8 @@ class OpenAIModel:
 
     async def close(self) -> None:
         """Give connections back."""
-        if self._loading is not None:
-            connection = await self._connected()
-            await connection.close()
+        if self._loading is not None and self._loading.done() and self._loading.exception() is None:
+            await self._loading.result().close()
 
     async def _once(self, request: Request, on_delta: OnDelta) -> Reply:
         connection = await self._connected()
