@@ -49,11 +49,9 @@ class ToolContext:
         check: the guards once more, for a shell command or a git argv right before it runs; raises `ToolFailed`.
         jobs: background jobs.
         branch: the session's branch, `agent/<id>`.
-        deny: extra denied globs.
         call_id: id of the call that runs now; set by the dispatcher (a copy for each call).
-        cwd: where the next shell command starts, relative to the worktree.
-        plan: the model's plan.
-        seen: path -> change token when `read_file` or `edit_file` last gave its content to the model.
+        state: what persists between calls.
+        deny: the person's extra denied globs, for tools that hand a path to a program.
     """
 
     surface: Surface
@@ -64,11 +62,19 @@ class ToolContext:
     branch: str
     call_id: str = ""
     state: SessionState = field(default_factory=lambda: SessionState())
+    deny: tuple[str, ...] = ()
 
 
 @dataclass
 class SessionState:
-    """What persists between calls. Shared by the copies of a `ToolContext`."""
+    """What persists between calls. Shared by the copies of a `ToolContext`.
+
+    Attributes:
+        cwd: where the next shell command starts, relative to the worktree.
+        plan: the model's plan.
+        seen: path -> change token when `read_file` or `edit_file` last gave its content to the model.
+        job_logs: id of a background job -> the file with its output, in the order of their start.
+    """
 
     cwd: str = "."
     plan: Plan = field(default_factory=Plan)

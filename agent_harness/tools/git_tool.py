@@ -1,0 +1,155 @@
+"""git: argv only, sub-commands and options from a list, inside the sandbox; it never pushes, the harness does."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from agent_harness.errors import ToolFailed
+from agent_harness.surfaces.base import ExecResult
+from agent_harness.surfaces.paths import Denied, normalise, shown
+from agent_harness.tools.base import Arguments, Output, ToolContext, tool
+from agent_harness.tools.git_options import CommitRequest, ReadRequest, check_push, commit_request, read_request
+from agent_harness.tools.output import Spool
+from agent_harness.tools.state_folder import STATE_FOLDERS
+
+TIMEOUT_S = 60
+IDENTITY = ("agent-harness", "agent-harness@localhost")
+INERT = (
+    "git",
+    "--no-pager",
+    "-c",
+    "core.hooksPath=/dev/null",
+    "-c",
+    "core.fsmonitor=false",
+    "-c",
+    "core.editor=true",
+    "-c",
+    "commit.gpgSign=false",
+    "-c",
+    "log.showSignature=false",
+    "-c",
+    "gc.auto=0",
+    "-c",
+    "maintenance.auto=false",
+    "-c",
+    "color.ui=false",
+    "-c",
+    "diff.ignoreSubmodules=dirty",
+    "-c",
+    "diff.submodule=short",
+)
+"""Nothing that a repository configures may run a program, or start one that outlives the call."""
+
+
+class GitArguments(Arguments):
+    """A sub-command and its arguments, one word each."""
+
+    command: Literal["status", "diff", "log", "show", "commit", "push"]
+    args: list[str] = Field(default_factory=list[str])
+
+
+@tool("git", GitArguments, reads_only=False, needs=frozenset({"exec", "git"}))
+async def git(arguments: GitArguments, ctx: ToolContext) -> Output:
+    """Run git. commit takes -m and paths (none: everything) and stages them itself; push asks the harness to push your branch."""
+    for word in arguments.args:
+        if "\0" in word:
+            raise ToolFailed(f"`args` holds {shown(word)}, which contains a NUL character.")
+    denied = Denied(ctx.deny)
+    if arguments.command == "push":
+        check_push(arguments.args, ctx.branch, ctx.surface.world(".").git().branch)
+        _check(arguments, ctx)
+        return Output(
+            f"Not pushed yet: the harness itself pushes {shown(ctx.branch)} and opens the pull request when the session succeeds. "
+            "Commit what belongs in it, then finish."
+        )
+    if arguments.command == "commit":
+        request = commit_request(arguments.args, denied)
+        _check(arguments, ctx)
+        return await _commit(request, denied, ctx)
+    request = read_request(arguments.command, arguments.args, denied)
+    _check(arguments, ctx)
+    spool = Spool(ctx.outputs / f"{ctx.call_id}.txt")
+    ended = await _run(await _read_argv(request, denied, ctx), ctx, spool)
+    return _output(ended, spool, ctx)
+
+
+async def _read_argv(request: ReadRequest, denied: Denied, ctx: ToolContext) -> list[str]:
+    """Behind `--` every word is a path and before it a revision, so that git never guesses, nor compares files outside."""
+    revisions: list[str] = []
+    paths = [f":(top,literal){path}" for path in request.paths]
+    for word in request.words:
+        if await _is_path(word, ctx):
+            paths.append(f":(top,literal){normalise(word)}")
+        else:
+            revisions.append(word)
+    argv = ["--no-optional-locks", request.command]
+    argv += [] if request.command == "status" else ["--no-ext-diff", "--no-textconv"]
+    if request.shows_changes:
+        paths = [*(paths or [":(top)"]), *(f":(exclude,top,glob){glob}" for glob in _denied_globs(denied))]
+    return [*argv, *request.options, *revisions, *(["--", *paths] if paths else [])]
+
+
+async def _is_path(word: str, ctx: ToolContext) -> bool:
+    if any(sign in word for sign in (":", "..", "^", "~", "@")):
+        return False
+    try:
+        await ctx.surface.stat(word)
+    except ToolFailed:
+        return False
+    return True
+
+
+def _check(arguments: GitArguments, ctx: ToolContext) -> None:
+    ctx.check("git", {"command": arguments.command, "args": list(arguments.args)})
+
+
+async def _run(argv: list[str], ctx: ToolContext, spool: Spool, *, writable: bool = False) -> ExecResult:
+    return await ctx.surface.exec([*INERT, *argv], timeout_s=TIMEOUT_S, on_output=spool.feed, writable_git=writable)
+
+
+def _output(ended: ExecResult, spool: Spool, ctx: ToolContext) -> Output:
+    spool.finish()
+    text = spool.render(ctx.call_id) or "(no output)\n"
+    text += "" if text.endswith("\n") else "\n"
+    end = f"[timed out after {TIMEOUT_S} s]" if ended.timed_out else f"[exit code {ended.exit_code}]"
+    return Output(
+        text + end,
+        exit_code=ended.exit_code,
+        ok=ended.exit_code == 0,
+        stored=spool.stored,
+        truncated=spool.stored is not None,
+    )
+
+
+async def _commit(request: CommitRequest, denied: Denied, ctx: ToolContext) -> Output:
+    spool = Spool(ctx.outputs / f"{ctx.call_id}.txt")
+    excluded = [f":(exclude,top,glob){glob}" for name in STATE_FOLDERS for glob in (name, f"{name}/**")]
+    excluded += [f":(exclude,top,glob){glob}" for glob in _denied_globs(denied)]
+    wanted = [f":(top,literal){path}" for path in request.paths] or [":(top)"]
+    added = await _run(["add", "-A", "--", *wanted, *excluded], ctx, spool, writable=True)
+    if added.exit_code != 0:
+        return _output(added, spool, ctx)
+    identity = [] if await _has_identity(ctx) else ["-c", f"user.name={IDENTITY[0]}", "-c", f"user.email={IDENTITY[1]}"]
+    message = [word for paragraph in request.message for word in ("-m", paragraph)]
+    ended = await _run([*identity, "commit", "--no-verify", "--no-gpg-sign", "--no-edit", *message], ctx, spool, writable=True)
+    return _output(ended, spool, ctx)
+
+
+def _denied_globs(denied: Denied) -> list[str]:
+    """The denied names as git's glob pathspecs: at any depth, and what lies below."""
+    globs: list[str] = []
+    for each in denied.ripgrep():
+        glob = each.removeprefix("!")
+        glob = glob.removeprefix("/") if glob.startswith("/") else f"**/{glob}"
+        globs += [glob, f"{glob}/**"]
+    return globs
+
+
+async def _has_identity(ctx: ToolContext) -> bool:
+    found = bytearray()
+    await ctx.surface.exec(
+        ["git", "config", "user.email"], timeout_s=TIMEOUT_S, on_output=lambda data: found.extend(data) or False
+    )
+    return bool(bytes(found).strip())
