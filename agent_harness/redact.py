@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from agent_harness.events import JsonValue
+
+PLACEHOLDER = re.compile(r"\[REDACTED:[^\]\n]{1,80}\]")
+"""What stands in the place of a secret, for those who must not write it anywhere."""
 
 
 class Redactor:
