@@ -73,15 +73,20 @@ class Loopback:
         with self._lock:
             self._closing = True
             threads = list(self._open.values())
-            for connection in self._open:
-                with suppress(OSError):
-                    connection.shutdown(socket.SHUT_RDWR)
+        self.drop_connections()
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)  # wakes the thread that accepts
         self._acceptor.join()
         self._listener.close()
         for thread in threads:
             thread.join()
+
+    def drop_connections(self) -> None:
+        """End every connection, whatever it is doing."""
+        with self._lock:
+            for connection in self._open:
+                with suppress(OSError):
+                    connection.shutdown(socket.SHUT_RDWR)
 
     def _accept(self) -> None:
         while True:

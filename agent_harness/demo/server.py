@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from threading import Lock
+from threading import Condition, Lock
 from types import TracebackType
 from typing import cast
 
@@ -88,6 +88,7 @@ class ScriptedEndpoint:
         self._cap = cap
         self._on_served = on_served
         self._lock = Lock()
+        self._over = Condition(self._lock)
         self._asked = 0
         self._before = b""
         self._gates: list[Gate] = []
@@ -103,6 +104,15 @@ class ScriptedEndpoint:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
+
+    def wait_served(self, exchanges: int, timeout_s: float = 20) -> bool:
+        """Wait until so many exchanges are over; False when the time is up."""
+        with self._over:
+            return self._over.wait_for(lambda: len(self.served) >= exchanges, timeout_s)
+
+    def drop_connections(self) -> None:
+        """End every connection in the middle of whatever it does, as a provider's load balancer may."""
+        self._http.drop_connections()
 
     def close(self) -> None:
         """End every connection and free the port."""
@@ -120,8 +130,9 @@ class ScriptedEndpoint:
 
         def sent(complete: bool, at: float) -> None:
             served = Served(number, reply.status, http.arrived, at, len(http.body), len(body), complete)
-            with self._lock:
+            with self._over:
                 self.served.append(served)
+                self._over.notify_all()
             if self._on_served is not None:
                 self._on_served(served)
 
