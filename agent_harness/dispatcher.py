@@ -25,7 +25,7 @@ from agent_harness.hooks import Hooks
 from agent_harness.hooks.payload import after_call, before_call
 from agent_harness.messages import ToolCall, ToolResult
 from agent_harness.tools.base import RESULT_CHARS, Arguments, Output, Tool, ToolContext
-from agent_harness.tools.registry import read_call, schema
+from agent_harness.tools.registry import parameters, read_call
 from agent_harness.trace import Trace
 from agent_harness.verdict import Decision, Verdict, strictest
 
@@ -259,7 +259,7 @@ class Dispatcher:
 
 def _object(call: ToolCall, tool: Tool[Arguments]) -> dict[str, JsonValue]:
     if isinstance(call.arguments, str):
-        wanted = json.dumps(schema(tool)["function"]["parameters"], ensure_ascii=False)
+        wanted = json.dumps(parameters(tool), ensure_ascii=False)
         raise ToolFailed(f"Not run: {call.problem}.\n{tool.name} takes: {clip(wanted, 1_000)[0]}")
     return call.arguments
 
