@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 
+from agent_harness.plan import Plan
 from agent_harness.publishing.base import ChangedFile, Report, TraceLine
 from agent_harness.publishing.template import Part, parse_template
-from agent_harness.publishing.text import clean, clip, code, fenced, inert, inline, prose, quoted, sentence, units
+from agent_harness.publishing.text import clean, clip, code, fenced, inert, inline, prose, quoted, sentence, tail, units
 
 AIM_UNITS = 60_000
 HARD_UNITS = 65_536  # where the big forges refuse
@@ -82,32 +83,48 @@ def compose(report: Report, template: str | None, redact: Redact) -> tuple[str, 
         The title (one line, at most 250 UTF-16 units) and the body (aims at 60,000, never more than 65,536).
     """
     parts = parse_template(redact(template)) if template else ()
+    clean_report = _redacted(report, redact)
     body = ""
     for bounds in STEPS_DOWN:
-        body = _assemble(report, parts if bounds.template else (), bounds, redact)
+        body = _assemble(clean_report, parts if bounds.template else (), bounds)
         if units(body) <= AIM_UNITS:
             break
     assert units(body) <= AIM_UNITS, "the last step always fits"
-    return compose_title(report, redact), body + _trace(report.trace, AIM_UNITS - units(body), redact)
+    return compose_title(clean_report), body + _trace(report.trace, AIM_UNITS - units(body), redact)
 
 
-def compose_title(report: Report, redact: Redact) -> str:
+def _redacted(report: Report, redact: Redact) -> Report:
+    """The report without credentials; its trace is left to `_trace`, which shows only a part of it."""
+    steps = tuple(replace(step, content=redact(step.content)) for step in report.plan.todos)
+    return replace(
+        report,
+        task=replace(report.task, text=redact(report.task.text)),
+        summary=redact(report.summary),
+        plan=Plan(steps, tuple(map(redact, report.plan.notes))),
+        changes=tuple(replace(change, path=redact(change.path)) for change in report.changes),
+        model=redact(report.model),
+        checks=tuple(map(redact, report.checks)),
+        remarks=tuple(map(redact, report.remarks)),
+    )
+
+
+def compose_title(report: Report) -> str:
     """The first line of the task that says something, without heading marks, mentions and references broken."""
-    for line in clean(redact(report.task.text)).split("\n"):
+    for line in clean(report.task.text).split("\n"):
         words = " ".join(line.strip().lstrip("#>").split())
         if words:
             return clip(inert(words), TITLE_UNITS)
     return f"Work of session {report.session}"
 
 
-def _assemble(report: Report, template: tuple[Part, ...], bounds: Bounds, redact: Redact) -> str:
+def _assemble(report: Report, template: tuple[Part, ...], bounds: Bounds) -> str:
     sections = [
-        Section("Task", _task(report, bounds, redact), TASK_FITS),
-        Section("Outcome, in the model's words", _outcome(report, bounds, redact), OUTCOME_FITS),
-        Section("Plan", _plan(report, bounds, redact)),
-        Section("What changed", _changes(report, bounds, redact), CHANGES_FITS),
-        Section("Checks", _checks(report, bounds, redact), CHECKS_FITS),
-        Section("Cost", _cost(report, redact)),
+        Section("Task", _task(report, bounds), TASK_FITS),
+        Section("Outcome, in the model's words", _outcome(report, bounds), OUTCOME_FITS),
+        Section("Plan", _plan(report, bounds)),
+        Section("What changed", _changes(report, bounds), CHANGES_FITS),
+        Section("Checks", _checks(report, bounds), CHECKS_FITS),
+        Section("Cost", _cost(report)),
     ]
     blocks = [f"Closes #{report.task.issue}"] if report.task.issue is not None else []
     blocks += _fill(template, sections)
@@ -130,60 +147,59 @@ def _fill(template: tuple[Part, ...], sections: list[Section]) -> list[str]:
     return blocks
 
 
-def _task(report: Report, bounds: Bounds, redact: Redact) -> str:
-    return quoted(clip(redact(report.task.text), bounds.task)) or "> (none)"
+def _task(report: Report, bounds: Bounds) -> str:
+    return quoted(clip(report.task.text, bounds.task)) or "> (none)"
 
 
-def _outcome(report: Report, bounds: Bounds, redact: Redact) -> str:
-    said = clip(redact(report.summary).strip(), bounds.summary)
+def _outcome(report: Report, bounds: Bounds) -> str:
+    said = clip(report.summary.strip(), bounds.summary)
     return prose(said) if said else "> (it said nothing)"
 
 
-def _plan(report: Report, bounds: Bounds, redact: Redact) -> str:
+def _plan(report: Report, bounds: Bounds) -> str:
     steps = report.plan.todos
     if not steps and not report.plan.notes:
         return "The model kept no plan."
     lines = [
-        f"- {STEPS.get(step.status, 'not done')}: {inline(clip(redact(step.content), bounds.title))}"
-        for step in steps[: bounds.titles]
+        f"- {STEPS.get(step.status, 'not done')}: {inline(clip(step.content, bounds.title))}" for step in steps[: bounds.titles]
     ]
     lines += _more(len(steps) - bounds.titles, "steps")
     if bounds.notes and report.plan.notes:
-        lines += ["", "Its notes:", "", *(f"- {inline(clip(redact(note), bounds.title))}" for note in report.plan.notes)]
+        lines += ["", "Its notes:", "", *(f"- {inline(clip(note, bounds.title))}" for note in report.plan.notes)]
     elif report.plan.notes:
         lines += ["", f"{len(report.plan.notes)} notes of the plan are left out."]
     return "\n".join(lines)
 
 
-def _changes(report: Report, bounds: Bounds, redact: Redact) -> str:
+def _changes(report: Report, bounds: Bounds) -> str:
     count = len(report.changes)
     added = sum(change.added or 0 for change in report.changes)
     deleted = sum(change.deleted or 0 for change in report.changes)
     lines = [f"{count} {'file' if count == 1 else 'files'}, +{added} -{deleted} lines.", ""]
-    lines += [_change(change, redact) for change in report.changes[: bounds.files]]
+    lines += [_change(change) for change in report.changes[: bounds.files]]
     lines += _more(count - bounds.files, "files")
     if report.remarks:
         lines += ["", "Look at these closely:", ""]
-        lines += [f"- {sentence(clip(redact(remark), bounds.check))}" for remark in report.remarks[: bounds.checks]]
+        lines += [f"- {sentence(clip(remark, bounds.check))}" for remark in report.remarks[: bounds.checks]]
     return "\n".join(lines)
 
 
-def _change(change: ChangedFile, redact: Redact) -> str:
+def _change(change: ChangedFile) -> str:
     size = "binary" if change.added is None else f"+{change.added} -{change.deleted or 0}"
-    return f"- {code(clip(redact(change.path), 200))} {STATUS.get(change.status[:1], 'changed')}, {size}"
+    return f"- {code(clip(change.path, 200))} {STATUS.get(change.status[:1], 'changed')}, {size}"
 
 
-def _checks(report: Report, bounds: Bounds, redact: Redact) -> str:
+def _checks(report: Report, bounds: Bounds) -> str:
     if not report.checks:
         return NOT_VERIFIED
-    lines = [f"- {sentence(clip(redact(check), bounds.check))}" for check in report.checks[: bounds.checks]]
+    lines = [f"- {sentence(clip(check, bounds.check))}" for check in report.checks[: bounds.checks]]
     return "\n".join(["Run by the harness itself:", "", *lines, *_more(len(report.checks) - bounds.checks, "checks")])
 
 
-def _cost(report: Report, redact: Redact) -> str:
+def _cost(report: Report) -> str:
     cost = "an unknown cost" if report.cost_usd is None else f"${_dollars(report.cost_usd)}"
     spent = f"{report.turns:,} {'turn' if report.turns == 1 else 'turns'}, {report.tokens:,} tokens, {cost}"
-    model, surface = code(clip(redact(report.model), 120)), code(clip(redact(report.surface), 40))
+    model, surface = code(clip(report.model, 120)), code(clip(report.surface, 40))
     return f"{spent}; model {model}, surface {surface}, session {code(clip(report.session, 80))}."
 
 
@@ -225,13 +241,5 @@ def _entry(line: TraceLine, redact: Redact) -> str:
     head = f"{line.tool} {'ok' if line.ok else 'FAILED'} {clip(arguments, 300)}"
     result = redact(line.result).strip()
     if units(result) > 700:
-        result = f"{clip(result, 450)}\n[... cut ...]\n{_tail(result, 220)}"
+        result = f"{clip(result, 450)}\n[... cut ...]\n{tail(result, 220)}"
     return fenced("\n".join([f"* {head}", *(f"  {part}" for part in clean(result).split("\n"))]))
-
-
-def _tail(text: str, most: int) -> str:
-    at = len(text)
-    while at > 0 and most > 0:
-        at -= 1
-        most -= 2 if text[at] > "\uffff" else 1
-    return text[at:]

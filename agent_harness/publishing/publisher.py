@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import anyio.to_thread
+
 from agent_harness.errors import PublishError
 from agent_harness.events import Event, Intent, PublishStep
 from agent_harness.inert_git import Git, Transport
@@ -97,7 +99,8 @@ class Publisher:
             after=lambda step, detail: self._emit(PublishStep(step, detail)),
         )
         template = await find_template(self._git, self._quarantine, task.base_commit)
-        title, body = compose(replace(report(found.changes), remarks=found.remarks), template, self._redact)
+        made = replace(report(found.changes), remarks=found.remarks)
+        title, body = await anyio.to_thread.run_sync(compose, made, template, self._redact)
         self._intend("pull_request", f"{branch} {head}")
         opened = await self._forge.open_pull_request(Proposal(title, body, branch, task.base, head, draft))
         self._emit(PublishStep("pull_request", opened.url))

@@ -28,19 +28,29 @@ CODE_SPAN = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 
 def units(text: str) -> int:
     """Length in UTF-16 units, the larger of the two ways in which forges count characters."""
-    return len(text) + sum(1 for c in text if c > "\uffff")
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def clip(text: str, most: int) -> str:
     """The text in at most that many UTF-16 units, an ellipsis where it was cut; never half a character."""
-    if units(text) <= most:
+    if len(text) <= most and units(text) <= most:
         return text
-    room, kept = most - len(CUT), 0
-    for at, character in enumerate(text):
-        kept += 2 if character > "\uffff" else 1
-        if kept > room:
-            return text[:at] + CUT if room >= 0 else ""
-    return text
+    return head(text, most - len(CUT)) + CUT if most >= len(CUT) else ""
+
+
+def head(text: str, most: int) -> str:
+    """As much of the text's start as fits into that many UTF-16 units."""
+    return _whole(text[:most].encode("utf-16-le", "surrogatepass")[: 2 * most])
+
+
+def tail(text: str, most: int) -> str:
+    """As much of the text's end as fits into that many UTF-16 units."""
+    return _whole(text[-most:].encode("utf-16-le", "surrogatepass")[-2 * most :]) if most > 0 else ""
+
+
+def _whole(encoded: bytes) -> str:
+    """The text of UTF-16 units, without a half of a character at either end."""
+    return encoded.decode("utf-16-le", "ignore")
 
 
 def clean(text: str) -> str:
@@ -66,7 +76,7 @@ def inline(text: str) -> str:
 def code(text: str) -> str:
     """A code span that shows the text; backticks become a look-alike, since no span can hold every run of them."""
     line = " ".join(clean(text).split()).replace("`", LOOK_ALIKE)
-    return f"`{inert(line)}`" if line else "` `"
+    return f"`{_in_code(line)}`" if line else "` `"
 
 
 def quoted(text: str) -> str:
@@ -92,7 +102,7 @@ def sentence(text: str) -> str:
 
 def _with_code_spans(line: str, *, first: bool) -> str:
     parts = CODE_SPAN.split(line)
-    shown = [f"`{inert(part)}`" if at % 2 else inert(_literal(part)) for at, part in enumerate(parts)]
+    shown = [f"`{_in_code(part)}`" if at % 2 else inert(_literal(part)) for at, part in enumerate(parts)]
     joined = "".join(shown)
     return LINE_START.sub(r"\1\\\2", joined) if first else joined
 
@@ -101,6 +111,10 @@ def _literal_line(line: str) -> str:
     return inert(LINE_START.sub(r"\1\\\2", _literal(line)))
 
 
+def _in_code(text: str) -> str:
+    return HTML_THAT_NESTS.sub(lambda found: found[0] + JOINER, inert(text))
+
+
 def fenced(text: str) -> str:
     """The text for the inside of a code fence of three backticks: nothing in it can close the fence or an element around it."""
-    return LONG_RUN.sub(lambda found: found[0] + JOINER, HTML_THAT_NESTS.sub(lambda found: found[0] + JOINER, inert(clean(text))))
+    return LONG_RUN.sub(lambda found: found[0] + JOINER, _in_code(clean(text)))
