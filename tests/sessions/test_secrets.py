@@ -1,0 +1,105 @@
+"""Planted secrets reach neither the sandbox, the trace, the model, the pull request nor the output."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agent_harness.demo.script import call, in_order, say
+from tests.sessions.rig import Rig, make_origin
+
+pytestmark = pytest.mark.anyio
+
+IN_ENVIRONMENT = "sesame-environment-4711-planted"
+IN_DOTENV = "sesame-dotenv-4712-planted"
+IN_SSH = "sesame-ssh-4713-planted"
+IN_URL = "sesame-url-4714-planted"
+ALL = (IN_ENVIRONMENT, IN_DOTENV, IN_SSH, IN_URL)
+
+# What a nosy agent would look at: its environment, every file it can read, other processes, the history.
+LOOK_EVERYWHERE = (
+    "env; cat /proc/*/environ /proc/*/cmdline 2>/dev/null | tr '\\0' '\\n'; "
+    "find / -xdev -type f -size -64k -not -path '/proc/*' -not -path '/sys/*' -not -path '/usr/*' 2>/dev/null "
+    "| head -5000 | xargs -d '\\n' cat 2>/dev/null; cat .env ~/.ssh/* 2>/dev/null"
+)
+LOOK_IN_HISTORY = (
+    "git show HEAD:.env; git rev-list --objects --all | cut -d' ' -f1 | git cat-file --batch 2>/dev/null; git config -l; true"
+)
+
+
+@pytest.fixture
+def planted(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> Rig:
+    """Secrets where people have them. The `.env` is committed, so it is in the history too."""
+    files = {"greet.py": "def greet(name):\n    return 'hey ' + name\n", ".env": f"PASSWORD={IN_DOTENV}\n"}
+    rig = Rig(tmp_path, make_origin(tmp_path, files))
+    monkeypatch.setenv("DEPLOY_TOKEN", IN_ENVIRONMENT)
+    rig.environ["DEPLOY_TOKEN"] = IN_ENVIRONMENT
+    (home / ".ssh").mkdir()
+    (home / ".ssh" / "id_rsa").write_text(f"{IN_SSH}\n")
+    return rig
+
+
+def everything_below(folder: Path) -> Iterator[tuple[Path, bytes]]:
+    for path in folder.rglob("*"):
+        if path.is_file() and not path.is_symlink():
+            yield path, path.read_bytes()
+
+
+async def test_no_planted_secret_leaves_its_place(planted: Rig, capfd: pytest.CaptureFixture[str]) -> None:
+    ended = await planted.run(
+        in_order(
+            call("run_shell", {"command": LOOK_EVERYWHERE, "timeout_s": 100}),
+            call("run_shell", {"command": LOOK_IN_HISTORY}),
+            call("read_file", {"path": ".env"}),
+            call("ripgrep", {"query": "sesame", "include_ignored": True}),
+            call("git", {"command": "show", "args": ["HEAD:.env"]}),
+            call("git", {"command": "log", "args": ["-p"]}),
+            call("run_shell", {"command": f"echo my own note: {IN_ENVIRONMENT} >> greet.py; echo {IN_ENVIRONMENT}"}),
+            call("edit_file", {"path": "greet.py", "old_text": "'hey '", "new_text": "'Good day, '"}),
+            say(f"Done; by the way, the token is {IN_ENVIRONMENT}."),
+        )
+    )
+    assert planted.session is not None
+    folder = planted.session.folder
+    # The model typed one secret itself: the scripted endpoint knows it. Everything else must never have been sent.
+    for request in planted.requests:
+        sent = request.raw.decode()
+        for secret in (IN_DOTENV, IN_SSH, IN_URL, IN_ENVIRONMENT):
+            assert secret not in sent, f"request {request.number}"
+    for path, content in everything_below(folder):
+        if "base.git" in path.parts or path.name == "greet.py":
+            continue
+        for secret in ALL:
+            assert secret.encode() not in content, path
+    out, err = capfd.readouterr()
+    assert not any(secret in out + err + ended.summary for secret in ALL)
+
+
+def test_the_same_look_without_a_sandbox_finds_what_was_planted(planted: Rig, home: Path) -> None:
+    """The control: run on the bare machine, in a plain clone, the same commands find the secrets."""
+    clone = planted.folder / "plain"
+    subprocess.run(["git", "clone", "-q", str(planted.origin), str(clone)], check=True, capture_output=True)
+    narrow = LOOK_EVERYWHERE.replace("find /", f"find {clone} {home}")
+    found = subprocess.run(["bash", "-c", narrow + "; " + LOOK_IN_HISTORY], cwd=clone, capture_output=True, check=False)
+    for secret in (IN_ENVIRONMENT, IN_DOTENV, IN_SSH):
+        assert secret.encode() in found.stdout, secret
+
+
+async def test_credentials_in_the_origins_url_stay_in_this_process(planted: Rig) -> None:
+    """A file URL has no password, so the credentials are put on an http URL whose refusal is looked at."""
+    from agent_harness import build
+    from agent_harness.errors import ConfigError
+
+    from agent_harness.demo.server import ScriptedEndpoint
+
+    with ScriptedEndpoint(in_order()) as endpoint:
+        port = endpoint.base_url.split(":")[2].split("/")[0]
+        settings = planted.settings(endpoint, repo=f"http://ann:{IN_URL}@127.0.0.1:{port}/shop.git")
+        with pytest.raises(ConfigError) as refused:
+            await build.prepare(settings, lambda _text: None)
+    assert IN_URL not in str(refused.value)
+    assert "127.0.0.1" in str(refused.value)
+    assert not list(planted.folder.glob("home/sessions/*"))
