@@ -91,9 +91,8 @@ def test_the_same_look_without_a_sandbox_finds_what_was_planted(planted: Rig, ho
 async def test_credentials_in_the_origins_url_stay_in_this_process(planted: Rig) -> None:
     """A file URL has no password, so the credentials are put on an http URL whose refusal is looked at."""
     from agent_harness import build
-    from agent_harness.errors import ConfigError
-
     from agent_harness.demo.server import ScriptedEndpoint
+    from agent_harness.errors import ConfigError
 
     with ScriptedEndpoint(in_order()) as endpoint:
         port = endpoint.base_url.split(":")[2].split("/")[0]
