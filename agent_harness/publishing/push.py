@@ -87,7 +87,7 @@ REFUSALS: tuple[tuple[str, Refusal], ...] = (
     ),
     (r"archived so it is read-only|is archived", Refusal("archived", "the repository is archived; unarchive it first")),
     (
-        r"cannot lock ref|directory file conflict|directory/file conflict",
+        r"exists; cannot create|directory.file conflict",
         Refusal("branch_blocked", "a branch named like a part of ours stands in the way; rename it on the remote"),
     ),
     (r"shallow update not allowed", Refusal("shallow", "the history here is not whole; start again from a full clone")),
@@ -162,12 +162,11 @@ async def push_branch(
                 await _push(git, delivery)
                 there = await _look(git, delivery)
         except _Failed as failure:
-            if failure.wrote and await _arrived(git, delivery):
-                there = delivery.head
-            elif failure.refusal.retryable and wait_s is not None:
-                await pause(wait_s)
-                continue
-            else:
+            there = await _look_again(git, delivery) if failure.wrote else None
+            if there is None:
+                if failure.refusal.retryable and wait_s is not None:
+                    await pause(wait_s)
+                    continue
                 raise _error(delivery, failure.refusal, failure.said) from failure
         if there == delivery.head:
             step = "pushed" if begun else "already_pushed"
@@ -203,11 +202,11 @@ async def _look(git: Git, delivery: Delivery) -> str | None:
     return found.refs.get(delivery.ref)
 
 
-async def _arrived(git: Git, delivery: Delivery) -> bool:
+async def _look_again(git: Git, delivery: Delivery) -> str | None:
     try:
-        return await _look(git, delivery) == delivery.head
+        return await _look(git, delivery)
     except _Failed:
-        return False
+        return None
 
 
 async def _push(git: Git, delivery: Delivery) -> None:
