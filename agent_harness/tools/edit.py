@@ -30,8 +30,11 @@ class EditFileArguments(Arguments):
 
 @tool("edit_file", EditFileArguments, reads_only=False)
 async def edit_file(arguments: EditFileArguments, ctx: ToolContext) -> Output:
-    """Replace old_text, literally and whitespace included, by new_text; it must occur once unless occurrence says otherwise.
-    Empty old_text creates a new file."""
+    """Replace old_text, literally and whitespace included, by new_text.
+
+    It must occur exactly once, unless occurrence is first or all. Empty old_text creates a new file. Line ends, encoding and
+    mode of the file are kept; you get the diff.
+    """
     path = normalise(arguments.path, root=ctx.surface.root)
     for name, text in (("old_text", arguments.old_text), ("new_text", arguments.new_text)):
         placeholder = PLACEHOLDER.search(text)

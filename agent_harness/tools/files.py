@@ -92,8 +92,10 @@ def _listing(top: str, found: list[str], skipped: list[str], left: list[str]) ->
 
 @tool("read_file", ReadFileArguments, reads_only=True)
 async def read_file(arguments: ReadFileArguments, ctx: ToolContext) -> Output:
-    """Read numbered whole lines of a text file: at most 2,000 lines or 50 KiB, and says which offset continues.
-    path="output:<call id>" pages a long output that was stored."""
+    """Read whole, numbered lines of a text file: at most 2,000 lines or 50 KiB; says which offset continues.
+
+    path="output:<call id>" pages a long output that was stored.
+    """
     limit = min(arguments.limit, MAX_LINES)
     if arguments.path.startswith(STORED):
         return await _read_stored(arguments, ctx, limit)

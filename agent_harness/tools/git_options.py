@@ -1,4 +1,4 @@
-"""What the git tool lets through: a list of options for each sub-command, and nothing that runs a program or leaves the worktree."""
+"""What the git tool lets through: listed options for each sub-command, and nothing that runs a program or leaves the worktree."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ DIFF = (
 SHOW = "--oneline --format= --pretty --pretty= --abbrev-commit --no-abbrev-commit --decorate --no-decorate --date= --parents"
 LOG = (
     "-# --max-count= --skip= --since= --until= --after= --before= --author= --committer= --grep= -i --all --branches --graph"
-    " --reverse --first-parent --merges --no-merges --topo-order --date-order --follow -S= -G= -n# --left-right --cherry-pick --show-pulls"
+    " --reverse --first-parent --merges --no-merges --topo-order --date-order --follow"
+    " -S= -G= -n# --left-right --cherry-pick --show-pulls"
 )
 ALLOWED: dict[str, str] = {
     "status": "-s --short -b --branch --porcelain --porcelain=v1 --porcelain=v2 -u -uno -unormal -uall --untracked-files"
@@ -195,6 +196,6 @@ def _branch(ref: str, current: str | None) -> str | None:
 
 def _push_refused(what: str, own: str) -> ToolFailed:
     return ToolFailed(
-        f"Pushing {shown(what)} is refused: only the session's own branch {shown(own)} leaves here, without force, and the harness "
-        "pushes it when the session succeeds. Commit your work; people merge the pull request."
+        f"Pushing {shown(what)} is refused: only the session's own branch {shown(own)} leaves here, without force, and the "
+        "harness pushes it when the session succeeds. Commit your work; people merge the pull request."
     )

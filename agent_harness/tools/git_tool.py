@@ -52,7 +52,11 @@ class GitArguments(Arguments):
 
 @tool("git", GitArguments, reads_only=False, needs=frozenset({"exec", "git"}))
 async def git(arguments: GitArguments, ctx: ToolContext) -> Output:
-    """Run git. commit takes -m and paths (none: everything) and stages them itself; push asks the harness to push your branch."""
+    """Run git; args is one word each.
+
+    commit takes -m and paths (none: everything) and stages them itself. push asks the harness to push your branch, the only one
+    you may push.
+    """
     for word in arguments.args:
         if "\0" in word:
             raise ToolFailed(f"`args` holds {shown(word)}, which contains a NUL character.")
@@ -61,8 +65,8 @@ async def git(arguments: GitArguments, ctx: ToolContext) -> Output:
         check_push(arguments.args, ctx.branch, ctx.surface.world(".").git().branch)
         _check(arguments, ctx)
         return Output(
-            f"Not pushed yet: the harness itself pushes {shown(ctx.branch)} and opens the pull request when the session succeeds. "
-            "Commit what belongs in it, then finish."
+            f"Not pushed yet: the harness itself pushes {shown(ctx.branch)} and opens the pull request when the session "
+            "succeeds. Commit what belongs in it, then finish."
         )
     if arguments.command == "commit":
         request = commit_request(arguments.args, denied)
@@ -148,8 +152,5 @@ def _denied_globs(denied: Denied) -> list[str]:
 
 
 async def _has_identity(ctx: ToolContext) -> bool:
-    found = bytearray()
-    await ctx.surface.exec(
-        ["git", "config", "user.email"], timeout_s=TIMEOUT_S, on_output=lambda data: found.extend(data) or False
-    )
-    return bool(bytes(found).strip())
+    ended = await ctx.surface.exec(["git", "config", "user.email"], timeout_s=TIMEOUT_S)
+    return ended.exit_code == 0

@@ -14,6 +14,7 @@ BEFORE = 80  # bytes of a long line shown before the match
 PREVIEW = 240  # bytes of a line shown at most
 ROOM = 3_700  # characters of matches in an answer
 MAX_HEADER = 16 * 1024
+MAX_LINE = 1 << 20  # bytes of a line held to find the match in it, when the program does not say where it is
 BINARY = re.compile(rb"(?:grep: )?(.+): binary file matches|Binary file (.+) matches$", re.DOTALL)
 
 
@@ -87,6 +88,7 @@ class HitReader:
         self.found = Found()
         self._accept = accept
         self._column_of = column_of
+        self._hold = 0 if column_of is None else MAX_LINE
         self._judged: dict[str, bool] = {}
         self._buffer = b""
         self._hit: Hit | None = None
@@ -106,26 +108,26 @@ class HitReader:
             at = end + 1 if end >= 0 else len(buffer)
             if end >= 0:
                 self._end(self._hit)
-        self._buffer = buffer[at:] if len(buffer) - at <= MAX_HEADER else b""
+        self._buffer = buffer[at:] if len(buffer) - at <= self._hold + MAX_HEADER else b""
         return self.found.full
 
     def _begin(self, buffer: bytes, at: int, end: int) -> int:
         """Read up to a line's text; where that begins, or -1 when more must arrive first."""
         nul = buffer.find(b"\0", at)
-        if 0 <= end and (nul < 0 or end < nul):
+        if end >= 0 and (nul < 0 or end < nul):
             self._message(buffer[at:end])
             return end + 1
         first = buffer.find(b":", nul) if nul >= 0 else -1
         text = first if first < 0 or self._column_of is not None else buffer.find(b":", first + 1)
-        if text < 0:
+        if text < 0 or (self._column_of is not None and end < 0 and len(buffer) - text < MAX_LINE):
             return -1
         numbers = buffer[nul + 1 : text].split(b":")
         path = decode(buffer[at:nul]).removeprefix("./")
         if not all(number.isdigit() for number in numbers):
             return text + 1
         self._hit = Hit(path, int(numbers[0]), int(numbers[1]) if len(numbers) > 1 else 1)
-        if self._column_of is not None and end >= 0:
-            self._hit.column = self._column_of(buffer[text + 1 : end])
+        if self._column_of is not None:
+            self._hit.column = self._column_of(buffer[text + 1 : end] if end >= 0 else buffer[text + 1 :]) or 1
         return text + 1
 
     def _end(self, hit: Hit) -> None:

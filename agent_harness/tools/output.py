@@ -129,7 +129,8 @@ class Spool:
         left = self._chars - len(head) - len(tail)
         capped = f", of which the first {FILE_CAP >> 20} MB are kept" if self._stored >= FILE_CAP else ""
         joint = "" if head.endswith("\n") else "\n"
-        return f'{head}{joint}[... {left:,} characters left out{capped}; read_file path="{STORED}{call_id}" pages through it ...]\n{tail}'
+        how = f'read_file path="{STORED}{call_id}" pages through it'
+        return f"{head}{joint}[... {left:,} characters left out{capped}; {how} ...]\n{tail}"
 
 
 def append(file: Path, data: bytes) -> None:

@@ -41,14 +41,12 @@ async def todo_write(arguments: TodoWriteArguments, ctx: ToolContext) -> Output:
     ctx.state.plan = plan
     todos: list[dict[str, JsonValue]] = [{"content": step.content, "status": step.status} for step in plan.todos]
     ctx.emit(PlanChanged(todos, list(plan.notes)))
-    state = {"todos": todos, "notes": list(plan.notes)}
+    state = json.dumps({"todos": todos, "notes": list(plan.notes)}, ensure_ascii=False, indent=1)
     lines = [f"[{MARKS[step.status]}] {_short(step.content)}" for step in plan.todos]
     done = sum(step.status == "done" for step in plan.todos)
     text = f"Plan saved: {done} of {len(plan.todos)} done."
     try:
-        await put_state(
-            ctx.surface, STATE_FILE, json.dumps(state, ensure_ascii=False, indent=1).encode("utf-8", "backslashreplace")
-        )
+        await put_state(ctx.surface, STATE_FILE, state.encode("utf-8", "backslashreplace"))
     except ToolFailed as failure:
         # The trace holds the plan; the file is a copy for people, so a damaged one costs nothing but itself.
         text += f" ({STATE_FILE} was not written: {failure})"

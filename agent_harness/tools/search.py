@@ -12,7 +12,7 @@ from agent_harness.surfaces.globs import parse_globs
 from agent_harness.surfaces.paths import SKIPPED, Denied, decode, normalise, shown
 from agent_harness.tools.base import Arguments, Output, ToolContext, tool
 from agent_harness.tools.hits import COUNTED, Found, HitReader, render
-from agent_harness.tools.search_walk import search_files
+from agent_harness.tools.search_walk import Wanted, search_files
 from agent_harness.tools.state_folder import STATE_FOLDERS
 
 TIMEOUT_S = 20
@@ -102,7 +102,7 @@ async def _find(search: _Search, ctx: ToolContext) -> tuple[Found, bool]:
     """What is there, and whether time ran out first."""
     if not ctx.surface.capabilities.exec:
         return await search_files(
-            ctx.surface, search.path, search.is_dir, _pattern(search.asked), search.accepts, search.asked.include_ignored
+            ctx.surface, search.path, search.is_dir, _wanted(search.asked), search.accepts, search.asked.include_ignored
         )
     reader = HitReader(search.accepts)
     ended = await _exec(ctx, _rg(search), reader.feed)
@@ -155,25 +155,12 @@ async def _grep_for(search: _Search, ctx: ToolContext) -> tuple[HitReader, ExecR
     """The same search with grep, which knows no ignore files: git says which files those leave over."""
     accepts = search.accepts
     if not search.asked.include_ignored and search.is_dir:
-        kept = bytearray()
-        argv = [
-            "git",
-            "-c",
-            "core.fsmonitor=false",
-            "ls-files",
-            "-z",
-            "--cached",
-            "--others",
-            "--exclude-standard",
-            "--",
-            search.path,
-        ]
-        listed = await _exec(ctx, argv, lambda data: kept.extend(data) or False)
-        if listed.exit_code == 0:
-            names = {decode(name) for name in bytes(kept).split(b"\0")}
-            accepts = lambda path: path in names and search.accepts(path)  # noqa: E731
-    pattern = _pattern(search.asked)
-    reader = HitReader(accepts, lambda line: _column(pattern, line))
+        names = await _not_ignored(search, ctx)
+
+        def accepts(path: str) -> bool:
+            return (names is None or path in names) and search.accepts(path)
+
+    reader = HitReader(accepts, _wanted(search.asked).column)
     asked = search.asked
     argv = ["grep", "-r", "-n", "-H", "-Z", "-s", "--color=never", "-E" if asked.regex else "-F"]
     argv += ["-i"] if asked.ignore_case else []
@@ -182,17 +169,21 @@ async def _grep_for(search: _Search, ctx: ToolContext) -> tuple[HitReader, ExecR
     return reader, await _exec(ctx, argv, reader.feed)
 
 
-def _pattern(asked: RipgrepArguments) -> re.Pattern[bytes]:
-    source = asked.query.encode("utf-8", "surrogateescape")
-    try:
-        return re.compile(source if asked.regex else re.escape(source), re.IGNORECASE if asked.ignore_case else 0)
-    except re.error as error:
-        raise ToolFailed(f"`query` is no valid regular expression: {error}") from None
+async def _not_ignored(search: _Search, ctx: ToolContext) -> set[str] | None:
+    """What git lists; None where there is no repository, and so nothing is ignored."""
+    listed = bytearray()
+
+    def collect(data: bytes) -> bool:
+        listed.extend(data)
+        return False
+
+    which = ["--cached", "--others", "--exclude-standard"]
+    ended = await _exec(ctx, ["git", "-c", "core.fsmonitor=false", "ls-files", "-z", *which, "--", search.path], collect)
+    return {decode(name) for name in bytes(listed).split(b"\0")} if ended.exit_code == 0 else None
 
 
-def _column(pattern: re.Pattern[bytes], line: bytes) -> int:
-    found = pattern.search(line[:10_000])
-    return found.start() + 1 if found else 1
+def _wanted(asked: RipgrepArguments) -> Wanted:
+    return Wanted(asked.query, regex=asked.regex, ignore_case=asked.ignore_case)
 
 
 async def _left_out(search: _Search, ctx: ToolContext) -> list[str]:

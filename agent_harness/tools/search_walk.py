@@ -17,8 +17,34 @@ from agent_harness.tools.text import HEAD
 
 TIMEOUT_S = 20
 MAX_FILE = 10 << 20
-LINE_BYTES = 20_000  # of a line that is looked at: what a simple expression could take squares with the length
+LINE_BYTES = 20_000  # of a line that an expression looks at: its time may grow with the square of them
+LITERAL_BYTES = 1 << 20
 SLOW = re.compile(rb"(?<!\\)[*+}]\)[*+{]")
+
+
+class Wanted:
+    """What a line must hold, for searching in Python.
+
+    Args:
+        query: literal text, or a regular expression.
+
+    Raises:
+        ToolFailed: it is no regular expression.
+    """
+
+    def __init__(self, query: str, *, regex: bool, ignore_case: bool) -> None:
+        source = query.encode("utf-8", "surrogateescape")
+        self.slow = regex and SLOW.search(source) is not None
+        self._limit = LINE_BYTES if regex else LITERAL_BYTES
+        try:
+            self._pattern = re.compile(source if regex else re.escape(source), re.IGNORECASE if ignore_case else 0)
+        except re.error as error:
+            raise ToolFailed(f"`query` is no valid regular expression: {error}.") from None
+
+    def column(self, line: bytes) -> int:
+        """Where it begins in the line, in bytes from 1; 0 when it is not there."""
+        found = self._pattern.search(line.removesuffix(b"\r")[: self._limit])
+        return found.start() + 1 if found else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,20 +89,20 @@ def ignored(path: str, is_dir: bool, rules: list[Rule]) -> bool:
 
 
 async def search_files(
-    surface: Surface, top: str, is_dir: bool, pattern: re.Pattern[bytes], accepts: Callable[[str], bool], include_ignored: bool
+    surface: Surface, top: str, is_dir: bool, wanted: Wanted, accepts: Callable[[str], bool], include_ignored: bool
 ) -> tuple[Found, bool]:
     """Every line that matches in the files below `top`, and whether time ran out first.
 
     Raises:
         ToolFailed: the expression could take for ever.
     """
-    if SLOW.search(pattern.pattern):
+    if wanted.slow:
         raise ToolFailed("`query` repeats a repetition, such as (a+)+, which can take for ever here; write it without.")
     found = Found()
     end = time.monotonic() + TIMEOUT_S
     todo: list[tuple[str, list[Rule]]] = [(top, [])] if is_dir else []
     if not is_dir:
-        await _search_file(surface, top, pattern, found)
+        await _search_file(surface, top, wanted, found)
     while todo and not found.full:
         if time.monotonic() > end:
             return found, True
@@ -89,7 +115,7 @@ async def search_files(
             if entry.kind == "dir":
                 todo.append((path, rules))
             elif entry.kind == "file" and entry.size <= MAX_FILE and accepts(path):
-                await _search_file(surface, path, pattern, found)
+                await _search_file(surface, path, wanted, found)
     return found, False
 
 
@@ -102,22 +128,24 @@ async def _read_rules(surface: Surface, folder: str) -> list[Rule]:
     return rules_of(text, "" if folder == "." else folder)
 
 
-async def _search_file(surface: Surface, path: str, pattern: re.Pattern[bytes], found: Found) -> None:
+async def _search_file(surface: Surface, path: str, wanted: Wanted, found: Found) -> None:
     try:
         data = (await surface.read(path, 0, MAX_FILE)).data
     except ToolFailed:
         return
-    await anyio.to_thread.run_sync(_search_bytes, path, data, pattern, found)
+    await anyio.to_thread.run_sync(_search_bytes, path, data, wanted, found)
 
 
-def _search_bytes(path: str, data: bytes, pattern: re.Pattern[bytes], found: Found) -> None:
+def _search_bytes(path: str, data: bytes, wanted: Wanted, found: Found) -> None:
     for number, line in enumerate(data.split(b"\n"), 1):
-        match = pattern.search(line.removesuffix(b"\r")[:LINE_BYTES])
-        if match is None or found.full:
+        if found.full:
+            return
+        column = wanted.column(line)
+        if not column:
             continue
         if b"\0" in data[:HEAD]:
             found.binary.append(path)
             return
-        hit = Hit(path, number, match.start() + 1)
+        hit = Hit(path, number, column)
         hit.take(line)
         found.add(hit)

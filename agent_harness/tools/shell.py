@@ -35,8 +35,10 @@ class RunShellArguments(Arguments):
 
 @tool("run_shell", RunShellArguments, reads_only=False, needs=frozenset({"exec"}))
 async def run_shell(arguments: RunShellArguments, ctx: ToolContext) -> Output:
-    """Run a bash command; no stdin. cd persists, variables do not. background returns a job id: see its log or stop it with
-    job and action."""
+    """Run a bash command; no stdin. The directory persists between calls, variables do not.
+
+    background=true returns a job id: see its log or stop it with job and action. .git is read-only here.
+    """
     if arguments.job is not None or arguments.action is not None:
         return await _on_job(arguments, ctx)
     if not arguments.command.strip():

@@ -96,7 +96,7 @@ def _load(grammar: Grammar) -> tuple[Language, Query]:
     from tree_sitter import Language, Query
 
     if grammar.name not in _loaded:
-        language = Language(getattr(importlib.import_module(grammar.module), grammar.function)())
+        language = Language(getattr(importlib.import_module(grammar.module), grammar.function)())  # pyright: ignore[reportDeprecated] - a capsule, typed as object
         _loaded[grammar.name] = (language, Query(language, grammar.query))
     return _loaded[grammar.name]
 

@@ -98,9 +98,12 @@ def bom_of(head: bytes) -> Coding | None:
 
 
 def is_binary(head: bytes) -> bool:
-    """Whether a file without a mark that begins so is no text: a NUL, or a tenth of it control characters."""
+    """Whether a file without a mark that begins so is no text: it has a NUL, or is no UTF-8 and a tenth control characters."""
     head = head[:HEAD]
-    return b"\0" in head or len(head.translate(None, CONTROLS)) < len(head) * (1 - MAX_CONTROL_SHARE)
+    if b"\0" in head:
+        return True
+    few = len(head.translate(None, CONTROLS)) >= len(head) * (1 - MAX_CONTROL_SHARE)
+    return not few and eight_bit(head, cut=True) != "utf-8"
 
 
 def eight_bit(data: bytes, *, cut: bool = False) -> str:
