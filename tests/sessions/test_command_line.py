@@ -134,7 +134,7 @@ def children(pid: int) -> list[int]:
 
 def alive(pid: int) -> bool:
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
 
@@ -146,7 +146,7 @@ def test_memory_stays_flat_while_commands_print_megabytes(rig: Rig) -> None:
 
     def script(request: ChatRequest) -> ScriptedReply:
         known.wait(DEADLINE_S)
-        status = Path(f"/proc/{pids[0]}/status").read_text()
+        status = Path(f"/proc/{pids[0]}/status").read_text(encoding="utf-8")
         peaks[request.turn] = int(next(line for line in status.splitlines() if line.startswith("VmHWM")).split()[1])
         if request.turn == 50:
             return say("Enough.")
