@@ -7,6 +7,7 @@ already gave out, except that a compaction starts anew. That is what keeps provi
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -120,7 +121,7 @@ class Conversation:
         call: JsonValue = {
             "id": record.get("id"),
             "type": "function",
-            "function": {"name": record.get("name"), "arguments": json.dumps(arguments, ensure_ascii=False)},
+            "function": {"name": sendable_name(_text(record, "name")), "arguments": json.dumps(arguments, ensure_ascii=False)},
         }
         calls = self._begin_reply().setdefault("tool_calls", [])
         assert isinstance(calls, list)
@@ -144,6 +145,11 @@ class Conversation:
         self._assistant = None
         self.messages.extend(self._late)
         self._late.clear()
+
+
+def sendable_name(name: str) -> str:
+    """A tool's name as it may stand in a history: providers refuse other characters for ever, whoever made the name up."""
+    return re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:64] or "unnamed"
 
 
 def _text(record: Mapping[str, JsonValue], key: str) -> str:
