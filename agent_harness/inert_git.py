@@ -5,8 +5,8 @@ runs: no hook, filter, fsmonitor, alias, pager, external diff, ssh command, cred
 named by `--git-dir`; a transport is allowed only for the one call that is given it, and its credentials are in the environment
 of that one process, bound to the origin's scheme, host and port: never in an argv, a `.git/config` or an error.
 
-Driver names are chosen by whoever writes a repository, so no list of switches makes a *hostile* repository safe to work in:
-callers only use repositories that the harness made, look at commits with plumbing, and check nothing out.
+Driver names are chosen by whoever writes a repository, so no list of switches makes it safe to work in one: only plumbing that
+runs no driver is let through here, nothing that looks at a work tree, and callers use repositories that the harness made.
 """
 
 from __future__ import annotations
@@ -40,6 +40,17 @@ HARMLESS_FSCK = (
     "badDateOverflow", "badEmail", "badName", "badTimezone", "missingEmail", "missingNameBeforeEmail", "missingSpaceBeforeDate",
     "missingSpaceBeforeEmail", "missingTaggerEntry", "zeroPaddedDate", "zeroPaddedFilemode",
 )  # fmt: skip
+
+# What may be run: nothing here reads a work tree, or runs a filter, textconv or diff driver, without an option that is refused.
+SUBCOMMANDS = frozenset({
+    "bundle", "cat-file", "check-ref-format", "clone", "commit-tree", "config", "diff-tree", "fast-import", "fetch",
+    "for-each-ref", "fsck", "hash-object", "index-pack", "init", "ls-remote", "ls-tree", "merge-base", "mktree", "pack-objects",
+    "push", "repack", "rev-list", "rev-parse", "show-ref", "symbolic-ref", "unpack-objects", "update-ref", "var", "verify-pack",
+    "version", "write-tree",
+})  # fmt: skip
+REFUSED_OPTIONS = frozenset(
+    {"--ext-diff", "--textconv", "--filters", "--path", "--upload-pack", "--receive-pack", "--exec", "--template"}
+)
 
 CONFIG: tuple[tuple[str, str], ...] = (
     ("core.hooksPath", "/dev/null"),
@@ -183,7 +194,9 @@ class Git:
 
         Raises:
             GitFailed: another exit code, no end in time, or more than 64 MiB of output.
+            ValueError: a command or an option that could run something of the repository's choice.
         """
+        _refuse_what_could_run(args)
         place = [] if git_dir is None else [f"--git-dir={git_dir}"]
         words = [transport.safe_url if transport is not None and word == transport.url else word for word in args]
         environment = {**self._environment(transport), **(env or {})}
@@ -331,6 +344,15 @@ class Git:
             else:
                 refs[name] = left
         return RemoteRefs(default, refs)
+
+
+def _refuse_what_could_run(args: tuple[str, ...]) -> None:
+    if not args or args[0] not in SUBCOMMANDS:
+        raise ValueError(f"{args[:1]} is not a git command of the inert runner; add it only if it can run no driver and no hook")
+    for word in args[1 : args.index("--") if "--" in args else None]:
+        name, _, value = word.partition("=")
+        if name in REFUSED_OPTIONS and (name != "--template" or value):
+            raise ValueError(f"{word!r} lets git {args[0]} run something of the repository's choice")
 
 
 class _Kept:
