@@ -43,11 +43,12 @@ HARMLESS_FSCK = (
 
 # What may be run: nothing here reads a work tree, or runs a filter, textconv or diff driver, without an option that is refused.
 SUBCOMMANDS = frozenset({
-    "bundle", "cat-file", "check-ref-format", "clone", "commit-tree", "config", "diff-tree", "fast-import", "fetch",
-    "for-each-ref", "fsck", "hash-object", "index-pack", "init", "ls-remote", "ls-tree", "merge-base", "mktree", "pack-objects",
-    "push", "repack", "rev-list", "rev-parse", "show-ref", "symbolic-ref", "unpack-objects", "update-ref", "var", "verify-pack",
-    "version", "write-tree",
+    "branch", "bundle", "cat-file", "check-ref-format", "clone", "commit-tree", "config", "count-objects", "diff-tree",
+    "fast-import", "fetch", "for-each-ref", "fsck", "hash-object", "index-pack", "init", "log", "ls-remote", "ls-tree",
+    "merge-base", "mktree", "pack-objects", "pack-refs", "push", "remote", "repack", "rev-list", "rev-parse", "show", "show-ref",
+    "symbolic-ref", "tag", "unpack-objects", "update-ref", "var", "verify-pack", "version", "write-tree",
 })  # fmt: skip
+SHOWS_DIFFS = frozenset({"diff-tree", "log", "show"})  # always told to run no driver
 REFUSED_OPTIONS = frozenset(
     {"--ext-diff", "--textconv", "--filters", "--path", "--upload-pack", "--receive-pack", "--exec", "--template"}
 )
@@ -199,6 +200,8 @@ class Git:
         _refuse_what_could_run(args)
         place = [] if git_dir is None else [f"--git-dir={git_dir}"]
         words = [transport.safe_url if transport is not None and word == transport.url else word for word in args]
+        if args[0] in SHOWS_DIFFS:
+            words[1:1] = ["--no-ext-diff", "--no-textconv"]
         environment = {**self._environment(transport), **(env or {})}
         with ExitStack() as files:
             source: int | IO[bytes] = PIPE if stdin else DEVNULL

@@ -65,7 +65,6 @@ async def scan(git: Git, git_dir: Path, base: str, head: str, *, max_blob_bytes:
     commits = (await git.run("rev-list", f"{base}..{head}", git_dir=git_dir, ceilings=HOSTILE)).text.split()
     each = await git.run(
         *("diff-tree", "--stdin", "--root", "-r", "-m", "-z", "--raw", "--no-abbrev", "--no-renames", "--no-commit-id"),
-        *("--no-ext-diff", "--no-textconv"),
         git_dir=git_dir,
         stdin="".join(f"{commit}\n" for commit in commits).encode(),
         ceilings=HOSTILE,
@@ -78,7 +77,7 @@ async def scan(git: Git, git_dir: Path, base: str, head: str, *, max_blob_bytes:
 
 async def _changes(git: Git, git_dir: Path, base: str, head: str) -> tuple[ChangedFile, ...]:
     both = await git.run(
-        *("diff-tree", "-r", "-z", "--raw", "--numstat", "--no-abbrev", "--no-renames", "--no-ext-diff", "--no-textconv"),
+        *("diff-tree", "-r", "-z", "--raw", "--numstat", "--no-abbrev", "--no-renames"),
         *(base, head),
         git_dir=git_dir,
         ceilings=HOSTILE,

@@ -107,7 +107,7 @@ def plain_tour(trap: Trap, url: str) -> None:
 
 
 MISTAKES = (
-    *(("status",), ("add", "-A"), ("checkout", "main"), ("diff",), ("log", "-p"), ("show",), ("archive", "HEAD"), ()),
+    *(("status",), ("add", "-A"), ("checkout", "main"), ("diff",), ("archive", "HEAD"), ()),
     *(("version-evil",), ("log-included",), ("-c", "alias.x=!true", "x"), ("--work-tree=/", "status"), ("-p", "rev-parse")),
     *(("cat-file", "--textconv", "HEAD:a.txt"), ("cat-file", "--filters", "HEAD:a.txt"), ("diff-tree", "--ext-diff", "HEAD")),
     *(
@@ -127,6 +127,9 @@ async def inert_tour(git: Git, trap: Trap, url: str) -> None:
         ("rev-parse", "HEAD"),
         ("diff-tree", "-r", "-z", "--raw", "--numstat", "--root", "HEAD"),
         ("diff-tree", "-r", "-p", "HEAD^", "HEAD"),
+        ("log", "-p", "HEAD"),
+        ("show", "HEAD"),
+        ("show", "HEAD:a.txt"),
         ("rev-list", "--objects", "HEAD"),
         ("cat-file", "-p", "HEAD"),
         ("for-each-ref",),
