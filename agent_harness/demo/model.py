@@ -6,11 +6,13 @@ that it has read, and a refusal is quoted as it came.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import cast
 
-from agent_harness.demo.script import ChatRequest, ScriptedReply, ToolAnswer, call, say
+from agent_harness.demo.script import ChatRequest, Json, ScriptedReply, ToolAnswer, call, say, text
 from agent_harness.events import JsonValue
 
 TEST_COMMAND = "python3 -m unittest -v"
@@ -153,30 +155,42 @@ def _close(request: ChatRequest) -> ScriptedReply:
     if finding is None or len(runs) < 2:
         return say("The demo ended before its work was done; the trace shows how far it came.")
     failed = ", ".join(FAILED_TEST.findall(runs[0]))
-    refused = [answer for answer in request.answers if answer.name == "run_shell" and TEST_COMMAND not in answer.arguments]
-    commands = " and ".join(
-        f"`{command}`" for answer in refused for command in re.findall(r'"command": "([^"]*)"', answer.arguments)
-    )
+    committed = "[exit code 0]" in _last(request, "git")
     return say(
         f"{failed} failed because of line {finding.number} of {finding.path}: {finding.why}.\n\n"
         f"- before: `{finding.line.strip()}`\n- after: `{finding.mended.strip()}`\n\n"
-        f"I ran `{TEST_COMMAND}` before ({_total(runs[0])}) and after ({_total(runs[1])}). "
-        f"{commands} were refused. Nothing is left open. (Said by a script; no LLM was involved.)"
+        f"I ran `{TEST_COMMAND}` before ({_total(runs[0])}) and after ({_total(runs[1])}). {_tried(request.answers)} "
+        f"{'Nothing is left open.' if committed else 'My commit did not work; the change is in the worktree.'} "
+        "(Said by a script; no LLM was involved.)"
     )
+
+
+def _tried(answers: list[ToolAnswer]) -> str:
+    """What became of the two commands that must not work."""
+    found: list[str] = []
+    for answer in answers:
+        if answer.name == "run_shell" and TEST_COMMAND not in answer.arguments:
+            refused = answer.content.startswith("Refused by ")
+            found.append(f"`{text(_arguments(answer).get('command'))}` was {'refused' if refused else 'NOT refused'}.")
+    return " ".join(found)
 
 
 def find(answers: list[ToolAnswer]) -> Finding | None:
     """The one suspicious line in the program's own files, as far as they were read."""
     for answer in answers:
-        path = re.search(r'"path": "([^"]+)"', answer.arguments)
-        if answer.name != "read_file" or path is None or path[1].startswith("tests/"):
+        path = text(_arguments(answer).get("path"))
+        if answer.name != "read_file" or path.startswith("tests/"):
             continue
         for number, line in NUMBERED.findall(answer.content):
             for suspicion in SUSPICIONS:
                 mended = suspicion.shape.sub(suspicion.mended, line)
                 if mended != line:
-                    return Finding(path[1], int(number), line, mended, suspicion.why)
+                    return Finding(path, int(number), line, mended, suspicion.why)
     return None
+
+
+def _arguments(answer: ToolAnswer) -> Json:
+    return cast("Json", json.loads(answer.arguments))
 
 
 def _todo(done: int) -> ScriptedReply:
