@@ -51,7 +51,8 @@ def play(runs: list[str], refusals: dict[str, str]) -> tuple[list[Json], list[st
             calls.append({"id": call_id, "function": {"name": call.name, "arguments": json.dumps(call.arguments)}})
             content = answer(call.name, call.arguments, runs, refusals)
             results.append({"role": "tool", "tool_call_id": call_id, "content": content})
-        messages += [{"role": "assistant", "content": reply.text, "tool_calls": calls}, *results]
+        messages.append({"role": "assistant", "content": reply.text, "tool_calls": calls})
+        messages.extend(results)
     raise AssertionError("the stand-in does not come to an end")
 
 
