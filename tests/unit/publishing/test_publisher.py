@@ -205,8 +205,3 @@ async def test_a_crash_between_push_and_pull_request_is_finished_by_the_next_pub
     opened = await desk.publish(head, bundle)
     assert opened is not None
     assert opened.head == head
-
-
-async def test_the_local_forge_says_that_the_branch_is_pushed_when_its_folder_is_gone(desk: Desk) -> None:
-    with pytest.raises(PublishError, match="is pushed, but its pull request cannot be written"):
-        await LocalForge(desk.folder / "gone").open_pull_request(Proposal("t", "b", BRANCH, "main", "0" * 40))
