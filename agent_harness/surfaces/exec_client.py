@@ -1,0 +1,236 @@
+"""The host's side of the exec server: one request a command, output through a pipe, an untrusted answer.
+
+Everything that comes from inside is checked: answers are size-capped JSON with a known id and an integer code; output is bytes.
+A command ends when its process ended, not when its output did: what it left running is ended by the server first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import socket
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import cast
+
+import anyio
+
+from agent_harness.errors import SurfaceLost
+from agent_harness.surfaces.base import ExecResult, OnOutput
+
+MAX_ANSWER = 4_096
+READ_BYTES = 1 << 16
+GRACE_S = 2.0  # between TERM and KILL, so that test runners can clean up
+
+
+@dataclass
+class _Job:
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+    code: int | None = None
+    strays: int = 0
+    stopped: bool = False
+
+
+class ExecClient:
+    """Runs commands in one sandbox.
+
+    Args:
+        host: our end of the SOCK_SEQPACKET pair.
+    """
+
+    def __init__(self, host: socket.socket) -> None:
+        host.setblocking(False)
+        self._host = host
+        self._jobs: dict[int, _Job] = {}
+        self._last = 0
+        self._ready = asyncio.Event()
+        self.lost = False
+        asyncio.get_running_loop().add_reader(host.fileno(), self._answered)
+
+    async def ready(self) -> None:
+        """Wait until the server is there."""
+        await self._ready.wait()
+        self._check()
+
+    def _check(self) -> None:
+        if self.lost:
+            raise SurfaceLost("the sandbox has ended; start the session again")
+
+    async def run(
+        self, argv: Sequence[str], cwd: str, timeout_s: float | None, on_output: OnOutput | None, stdin: bytes
+    ) -> ExecResult:
+        """Run a command to its end, as `Surface.exec` says."""
+        self._check()
+        self._last += 1
+        number, job = self._last, _Job()
+        self._jobs[number] = job
+        reader = self._start(number, argv, cwd, stdin, job, on_output)
+        timed_out = False
+        try:
+            with anyio.move_on_after(timeout_s) as clock:
+                await job.ended.wait()
+            timed_out = clock.cancelled_caught
+        finally:
+            with anyio.CancelScope(shield=True):
+                if not job.ended.is_set():
+                    await self._end(number, job)
+                reader.finish()
+                self._jobs.pop(number, None)
+        if self.lost and job.code is None:
+            self._check()
+        ours = timed_out or job.stopped
+        return ExecResult(
+            None if ours else job.code, timed_out=timed_out, stopped=job.stopped and not timed_out, strays=job.strays
+        )
+
+    def _start(self, number: int, argv: Sequence[str], cwd: str, stdin: bytes, job: _Job, on_output: OnOutput | None) -> _Reader:
+        read_end, write_end = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        os.set_blocking(write_end, True)
+        source = _Feeder(stdin)
+        message = json.dumps({"id": number, "argv": list(argv), "cwd": cwd}).encode("utf-8", "surrogateescape")
+        try:
+            socket.send_fds(self._host, [message], [source.read_end, write_end])
+        except OSError as error:
+            self._lose()
+            raise SurfaceLost("the sandbox has ended; start the session again") from error
+        finally:
+            os.close(write_end)
+            os.close(source.read_end)
+        source.start()
+
+        def stop() -> None:
+            job.stopped = True
+            self._signal(number, signal.SIGKILL)
+
+        return _Reader(read_end, on_output, stop, source)
+
+    async def _end(self, number: int, job: _Job) -> None:
+        for name in (signal.SIGTERM, signal.SIGKILL):
+            self._signal(number, name)
+            with anyio.move_on_after(GRACE_S):
+                await job.ended.wait()
+                return
+        self._lose()  # a sandbox that does not answer a KILL any more is no sandbox
+
+    def _signal(self, number: int, name: signal.Signals) -> None:
+        with suppress(OSError):
+            self._host.send(json.dumps({"id": number, "signal": int(name)}).encode())
+
+    def _answered(self) -> None:
+        try:
+            message = self._host.recv(MAX_ANSWER)
+        except BlockingIOError:
+            return
+        except OSError:
+            message = b""
+        if not message:
+            self._lose()
+            return
+        try:
+            answer: object = json.loads(message)
+        except ValueError:
+            return
+        if not isinstance(answer, dict):
+            return
+        known = cast("dict[str, object]", answer)
+        if known.get("ready") is True:
+            self._ready.set()
+        number, code, strays = known.get("id"), known.get("rc"), known.get("strays")
+        job = self._jobs.get(number) if isinstance(number, int) else None
+        if job is not None and isinstance(code, int) and not job.ended.is_set():
+            job.code = code
+            job.strays = strays if isinstance(strays, int) else 0
+            job.ended.set()
+
+    def _lose(self) -> None:
+        if self.lost:
+            return
+        self.lost = True
+        with suppress(ValueError, OSError):
+            asyncio.get_running_loop().remove_reader(self._host.fileno())
+        self._ready.set()
+        for job in self._jobs.values():
+            job.ended.set()
+
+    def close(self) -> None:
+        """Close our end: the server ends, and with it everything in the sandbox."""
+        self._lose()
+        self._host.close()
+
+
+class _Reader:
+    """Hands a command's output on as it arrives."""
+
+    def __init__(self, read_end: int, on_output: OnOutput | None, stop: Callable[[], None], source: _Feeder) -> None:
+        self._fd = read_end
+        self._on_output = on_output
+        self._stop = stop
+        self._source = source
+        self._open = True
+        asyncio.get_running_loop().add_reader(read_end, self._take)
+
+    def _take(self) -> bool:
+        try:
+            data = os.read(self._fd, READ_BYTES)
+        except BlockingIOError:
+            return False
+        if not data:
+            self._close()
+            return False
+        if self._on_output is not None and self._on_output(data):
+            self._on_output = None
+            self._stop()
+        return True
+
+    def finish(self) -> None:
+        """The command has ended: take what is in the pipe already, and no more."""
+        for _ in range(32):  # a pipe holds at most 1 MiB; a process that escaped must not keep us here
+            if not self._open or not self._take():
+                break
+        self._close()
+        self._source.close()
+
+    def _close(self) -> None:
+        if self._open:
+            self._open = False
+            asyncio.get_running_loop().remove_reader(self._fd)
+            os.close(self._fd)
+
+
+class _Feeder:
+    """Gives a command its stdin: nothing, or bytes as it takes them."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = memoryview(data)
+        self._fd: int | None = None
+        if not data:
+            self.read_end = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        else:
+            self.read_end, self._fd = os.pipe2(os.O_CLOEXEC)
+            os.set_blocking(self._fd, False)
+
+    def start(self) -> None:
+        """Begin to feed."""
+        if self._fd is not None:
+            asyncio.get_running_loop().add_writer(self._fd, self._give)
+
+    def _give(self) -> None:
+        assert self._fd is not None
+        try:
+            self._data = self._data[os.write(self._fd, self._data[:READ_BYTES]) :]
+        except BlockingIOError:
+            return
+        except OSError:
+            self._data = self._data[:0]
+        if not self._data:
+            self.close()
+
+    def close(self) -> None:
+        """No more input."""
+        if self._fd is not None:
+            asyncio.get_running_loop().remove_writer(self._fd)
+            os.close(self._fd)
+            self._fd = None

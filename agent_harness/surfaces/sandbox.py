@@ -1,0 +1,158 @@
+"""Runs commands in bubblewrap: one long-lived sandbox with an exec server, or a sandbox of its own for each command."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from subprocess import DEVNULL, PIPE
+
+import anyio
+from anyio.abc import Process
+
+from agent_harness.errors import SurfaceError
+from agent_harness.surfaces import bwrap
+from agent_harness.surfaces.base import ExecResult, OnOutput
+from agent_harness.surfaces.exec_client import ExecClient
+
+START_S = 20
+SERVER = Path(__file__).with_name("exec_server.py")
+SERVER_INSIDE = "/tools/exec_server.py"
+PYTHONS = ("/usr/bin/python3", "/usr/local/bin/python3", "/bin/python3")
+
+
+class Sandbox:
+    """One long-lived bubblewrap. Ends with us, whatever ends us (`--die-with-parent`)."""
+
+    def __init__(self, process: Process, client: ExecClient) -> None:
+        self._process = process
+        self._client = client
+
+    @classmethod
+    async def start(cls, profile: bwrap.Profile) -> Sandbox | None:
+        """Start it and wait until its server answers; None when there is no Python inside to run the server.
+
+        Raises:
+            SurfaceError: it did not start; says what bubblewrap said.
+        """
+        python = next((path for path in PYTHONS if os.access(path, os.X_OK)), None)
+        if python is None:
+            return None
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        server = [python, "-I", "-S", "-B", SERVER_INSIDE, str(theirs.fileno())]
+        line, filter_fd = bwrap.command(profile, server, extra=("--ro-bind", str(SERVER), SERVER_INSIDE))
+        fds = [theirs.fileno(), *([] if filter_fd is None else [filter_fd])]
+        try:
+            process = await anyio.open_process(
+                line, stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE, env=bwrap.CLEAN_ENV, cwd="/", pass_fds=fds
+            )
+        except OSError as error:
+            ours.close()
+            raise SurfaceError(f"bubblewrap could not be started: {error}") from error
+        finally:
+            theirs.close()
+            if filter_fd is not None:
+                os.close(filter_fd)
+        sandbox = cls(process, ExecClient(ours))
+        try:
+            with anyio.fail_after(START_S):
+                await sandbox._client.ready()
+        except (TimeoutError, SurfaceError) as error:
+            said = b""
+            if process.stderr is not None:
+                with anyio.move_on_after(1), suppress(anyio.EndOfStream):
+                    said = await process.stderr.receive()
+            await sandbox.close()
+            raise SurfaceError(f"the sandbox did not start: {said.decode(errors='replace').strip() or error}") from error
+        return sandbox
+
+    async def exec(
+        self, argv: Sequence[str], cwd: str, timeout_s: float | None, on_output: OnOutput | None, stdin: bytes
+    ) -> ExecResult:
+        """As `Surface.exec`; `cwd` is absolute."""
+        return await self._client.run(argv, cwd, timeout_s, on_output, stdin)
+
+    async def close(self) -> None:
+        """End everything in it."""
+        self._client.close()
+        with anyio.CancelScope(shield=True):
+            with suppress(ProcessLookupError):
+                self._process.kill()
+            await self._process.wait()
+            await self._process.aclose()
+
+
+async def run_once(
+    profile: bwrap.Profile,
+    argv: Sequence[str],
+    cwd: str,
+    timeout_s: float | None,
+    on_output: OnOutput | None,
+    stdin: bytes,
+) -> ExecResult:
+    """Run one command in a sandbox of its own, which ends with it.
+
+    Raises:
+        SurfaceError: bubblewrap could not be started.
+    """
+    line, filter_fd = bwrap.command(profile, argv, cwd=cwd)
+    read_end, write_end = os.pipe2(os.O_CLOEXEC)
+    try:
+        process = await anyio.open_process(
+            line,
+            stdin=PIPE if stdin else DEVNULL,
+            stdout=write_end,
+            stderr=write_end,
+            env=bwrap.CLEAN_ENV,
+            cwd="/",
+            pass_fds=() if filter_fd is None else (filter_fd,),
+            start_new_session=True,
+        )
+    except OSError as error:
+        os.close(read_end)
+        raise SurfaceError(f"bubblewrap could not be started: {error}") from error
+    finally:
+        os.close(write_end)
+        if filter_fd is not None:
+            os.close(filter_fd)
+    stopped = timed_out = False
+    try:
+        with anyio.move_on_after(timeout_s) as clock:
+            async with anyio.create_task_group() as tasks:
+                if stdin and process.stdin is not None:
+                    tasks.start_soon(_feed, process, stdin)
+                stopped = await _pump(read_end, on_output)
+                if not stopped:
+                    await process.wait()
+                tasks.cancel_scope.cancel()
+        timed_out = clock.cancelled_caught
+    finally:
+        os.close(read_end)
+        with anyio.CancelScope(shield=True):
+            with suppress(ProcessLookupError):
+                process.kill()
+            code = await process.wait()
+            await process.aclose()
+    ended_by_us = stopped or timed_out
+    return ExecResult(None if ended_by_us else code if code >= 0 else 128 - code, timed_out=timed_out, stopped=stopped)
+
+
+async def _pump(read_end: int, on_output: OnOutput | None) -> bool:
+    """Hand output on until its end; True when the caller wants no more. The pid namespace ends every writer with the command."""
+    os.set_blocking(read_end, False)
+    while True:
+        await anyio.wait_readable(read_end)
+        data = os.read(read_end, 1 << 16)
+        if not data:
+            return False
+        if on_output is not None and on_output(data):
+            return True
+
+
+async def _feed(process: Process, stdin: bytes) -> None:
+    assert process.stdin is not None
+    with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+        await process.stdin.send(stdin)
+        await process.stdin.aclose()
