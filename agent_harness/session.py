@@ -12,7 +12,7 @@ import anyio
 
 from agent_harness.budget import Budget
 from agent_harness.dispatcher import Dispatcher
-from agent_harness.errors import BudgetExceeded, HarnessError, ModelError, NeedsHuman, SurfaceError
+from agent_harness.errors import BudgetExceeded, HarnessError, ModelError, NeedsHuman, SurfaceError, ToolFailed
 from agent_harness.events import EXIT_CODES, JsonValue, Notice, Outcome, SessionEnded, SurfaceChanged, UserMessage
 from agent_harness.guards.base import Guard
 from agent_harness.hooks import Hooks
@@ -28,6 +28,7 @@ from agent_harness.surfaces.base import ExportedWork, Surface
 from agent_harness.task import Task
 from agent_harness.tools.base import ToolContext
 from agent_harness.tools.registry import schema, tools_for
+from agent_harness.tools.state_folder import put_state
 from agent_harness.trace import Trace, read
 
 STOP_HOOK_LIMIT = 8  # times that Stop hooks may send the model back to work (design section 5)
@@ -186,7 +187,10 @@ class Session:
     async def _write_trace_bundle(self) -> None:
         """The trace so far, for whoever looks into the worktree; a projection, never read back."""
         bundle = json.dumps({"session": self.id, "events": list(read(self.trace.path))}, ensure_ascii=False)
-        await self.surface.write(f".agent-traces/{self.id}.json", bundle.encode("utf-8", "backslashreplace"))
+        try:
+            await put_state(self.surface, f".agent-traces/{self.id}.json", bundle.encode("utf-8", "backslashreplace"))
+        except ToolFailed as failure:
+            self.trace.emit(Notice("trace_bundle", f"the copy of the trace in the worktree was not written: {failure}"))
 
     async def _publish(self, summary: str) -> Ending:
         work = await self._export()

@@ -8,11 +8,10 @@ from agent_harness.errors import ToolFailed
 from agent_harness.surfaces.base import Surface
 
 STATE_FOLDERS = (".agent", ".agent-traces")
-IGNORE_FILE = ".agent/.gitignore"
 
 
 async def put_state(surface: Surface, path: str, data: bytes) -> None:
-    """Write a file below `.agent`, made or replaced; the folder ignores itself, so that no add takes it along.
+    """Write a file below one of these folders, made or replaced; the folder ignores itself, so that no add takes it along.
 
     Raises:
         ToolFailed: something else is in its place.
@@ -21,5 +20,5 @@ async def put_state(surface: Surface, path: str, data: bytes) -> None:
         await surface.write(path, data)
     except ToolFailed:
         with suppress(ToolFailed):
-            await surface.write(IGNORE_FILE, b"*\n", create=True)
+            await surface.write(f"{path.split('/')[0]}/.gitignore", b"*\n", create=True)
         await surface.write(path, data, create=True)
