@@ -22,7 +22,7 @@ from agent_harness.errors import SurfaceError, SurfaceLost, ToolFailed
 from agent_harness.events import CallJudged, JsonValue, Notice, ToolCalled, ToolReturned
 from agent_harness.guards.base import Guard
 from agent_harness.hooks import Hooks
-from agent_harness.hooks.payload import after_call, before_call
+from agent_harness.hooks.payload import after_call, as_ours, before_call
 from agent_harness.messages import ToolCall, ToolResult
 from agent_harness.tools.base import RESULT_CHARS, Arguments, Output, Tool, ToolContext
 from agent_harness.tools.registry import parameters, read_call
@@ -206,10 +206,11 @@ class Dispatcher:
         if answer.updated_input is None:
             self._trace.emit(CallJudged(call.id, "allow", "guards and hooks"))
             return call, arguments
-        rewritten = dataclasses.replace(call, arguments=answer.updated_input)
-        arguments = read_call(tool, answer.updated_input)
+        updated = as_ours(call, answer.updated_input)
+        rewritten = dataclasses.replace(call, arguments=updated)
+        arguments = read_call(tool, updated)
         await self._guard(rewritten)
-        self._trace.emit(CallJudged(call.id, "rewrite", answer.by, json.dumps(answer.updated_input, ensure_ascii=False)))
+        self._trace.emit(CallJudged(call.id, "rewrite", answer.by, json.dumps(updated, ensure_ascii=False)))
         return rewritten, arguments
 
     async def _guard(self, call: ToolCall) -> None:
@@ -277,5 +278,5 @@ def _refusal(verdict: Verdict) -> str:
 def _first_of(group: BaseExceptionGroup[BaseException]) -> BaseException:
     found: BaseException = group
     while isinstance(found, BaseExceptionGroup):
-        found = cast("BaseExceptionGroup[BaseException]", found).exceptions[0]
+        found = found.exceptions[0]
     return found

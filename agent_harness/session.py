@@ -83,6 +83,7 @@ class Session:
         """The whole session. Never raises for what can go wrong in it: that is the outcome."""
         limit_s = self.task.limits.max_seconds
         ending = Ending("cancelled", "cancelled", "Cancelled by the person.")
+        ended: SessionEnded | None = None
         try:
             with self._scope, anyio.move_on_after(limit_s) as clock:
                 ending = await self._work()
@@ -93,9 +94,11 @@ class Session:
         finally:
             with self._closing:
                 ended = await self._close(ending)
+        assert ended is not None
         return ended
 
     async def _work(self) -> Ending:
+        ending = Ending("failed", "bug", "the session ended without an outcome")
         async with anyio.create_task_group() as tasks:
             jobs = JobTable(tasks)
             notifier = Notifier(self.trace, self.hooks)

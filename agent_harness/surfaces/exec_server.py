@@ -12,6 +12,7 @@ import ctypes
 import json
 import os
 import resource
+import select
 import signal
 import socket
 import sys
@@ -32,11 +33,11 @@ def main() -> None:
         score.write("1000")
     jobs: dict[int, int] = {}
     woken, wake = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.signal(signal.SIGCHLD, ignore)
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
-    poll = __import__("select").poll()
-    poll.register(host, 1)
-    poll.register(woken, 1)
+    poll = select.poll()
+    poll.register(host, select.POLLIN)
+    poll.register(woken, select.POLLIN)
     host.send(b'{"ready": true}')
     while True:
         for fd, _ in poll.poll():
@@ -45,6 +46,11 @@ def main() -> None:
                 reap(host, jobs)
             elif not serve(host, jobs):
                 return
+
+
+def ignore(number: int, frame: object) -> None:
+    """A handler must be there for the wake-up descriptor to be written to."""
+    del number, frame
 
 
 def serve(host: socket.socket, jobs: dict[int, int]) -> bool:
@@ -140,7 +146,7 @@ def end_strays(jobs: dict[int, int]) -> int:
 
 def processes() -> dict[int, tuple[int, int]]:
     """Every living process: pid -> parent and session."""
-    found = {}
+    found: dict[int, tuple[int, int]] = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
             try:

@@ -118,6 +118,7 @@ async def run_once(
         if filter_fd is not None:
             os.close(filter_fd)
     stopped = timed_out = False
+    code = 0
     try:
         with anyio.move_on_after(timeout_s) as clock:
             async with anyio.create_task_group() as tasks:
