@@ -37,7 +37,11 @@ def run_session(settings: Settings, output: Output) -> int:
     Raises:
         HarnessError: no session came about; nothing was spent.
     """
-    return anyio.run(_Front(settings, output).run)
+
+    async def run() -> int:
+        return await _Front(settings, output).run()  # made inside the event loop, where its cancel scope belongs
+
+    return anyio.run(run)
 
 
 def say(message: str) -> None:
