@@ -276,7 +276,5 @@ def _refusal(verdict: Verdict) -> str:
 
 
 def _first_of(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    found: BaseException = group
-    while isinstance(found, BaseExceptionGroup):
-        found = found.exceptions[0]
-    return found
+    first = group.exceptions[0]
+    return _first_of(cast("BaseExceptionGroup[BaseException]", first)) if isinstance(first, BaseExceptionGroup) else first

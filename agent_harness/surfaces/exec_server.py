@@ -29,8 +29,7 @@ def main() -> None:
     for limit, value in LIMITS:
         resource.setrlimit(limit, (value, value))
     os.nice(5)
-    with open("/proc/self/oom_score_adj", "w") as score:
-        score.write("1000")
+    write_once("/proc/self/oom_score_adj", b"1000")
     jobs: dict[int, int] = {}
     woken, wake = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     signal.signal(signal.SIGCHLD, ignore)
@@ -96,9 +95,8 @@ def start(argv: list[str], cwd: str, stdin: int, output: int) -> int:
     except OSError as error:
         os.write(2, f"{argv[0]}: {error.strerror}\n".encode())
         os._exit(127 if isinstance(error, FileNotFoundError) else 126)
-    except BaseException:
+    finally:
         os._exit(126)
-    return 0
 
 
 def reap(host: socket.socket, jobs: dict[int, int]) -> None:
@@ -147,11 +145,10 @@ def end_strays(jobs: dict[int, int]) -> int:
 def processes() -> dict[int, tuple[int, int]]:
     """Every living process: pid -> parent and session."""
     found: dict[int, tuple[int, int]] = {}
-    for name in os.listdir("/proc"):
+    for name in os.listdir("/proc"):  # noqa: PTH208 - as above
         if name.isdigit():
             try:
-                with open(f"/proc/{name}/stat", "rb") as stat:
-                    fields = stat.read().rpartition(b")")[2].split()
+                fields = read_once(f"/proc/{name}/stat").rpartition(b")")[2].split()
             except OSError:
                 continue
             if fields[0] != b"Z":
@@ -175,7 +172,24 @@ def signal_tree(leader: int, number: int) -> None:
             continue
 
 
+def read_once(path: str) -> bytes:
+    """A small file. `pathlib` would cost a third of the server's start."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(fd, 4096)
+    finally:
+        os.close(fd)
+
+
+def write_once(path: str, data: bytes) -> None:
+    """Write a small file that is there."""
+    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    os.write(fd, data)
+    os.close(fd)
+
+
 def reply(host: socket.socket, answer: dict[str, object]) -> None:
+    """Send one answer to the host."""
     host.send(json.dumps(answer).encode())
 
 

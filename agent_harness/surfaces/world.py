@@ -70,7 +70,7 @@ class HostWorld:
         if real is None:
             return None
         try:
-            return os.readlink(real)
+            return str(real.readlink())
         except OSError:
             return None
 
@@ -106,7 +106,7 @@ class HostWorld:
             names = [self.worktree[len(place.rstrip("/")) + 1 :].split("/")[0]] if inner else []
         else:
             try:
-                names = sorted(os.listdir(real))
+                names = sorted(entry.name for entry in real.iterdir())
             except OSError:
                 return []
         return [

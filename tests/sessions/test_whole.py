@@ -30,7 +30,7 @@ async def test_an_edit_ends_in_a_pushed_branch_and_a_pull_request(rig: Rig) -> N
     assert ended.pull_request["branch"] == branch
     url = str(ended.pull_request["url"])
     body = Path(url.removeprefix("file://")).read_text(encoding="utf-8")
-    for part in ("Make the greeting polite.", "The greeting is polite now.", "greet.py", "not verified by the harness"):
+    for part in ("Make the greeting polite.", "The greeting is polite now.", "greet.py", "Not verified by the harness"):
         assert part in body
     assert "edit_file" in body
 
