@@ -25,9 +25,10 @@ TASK = "A test of this repository fails. Find out why, mend the program (not the
 
 
 def run_demo(seed: int, output: Output = Output.PLAIN) -> int:
-    """Make the repository of that seed, run a session on it and say what came of it; returns the session's exit code.
+    """Make the repository of that seed, run a session on it and say what came of it; returns the exit code.
 
-    Everything is in one temporary folder, which is kept and named at the end.
+    That is the session's, but never 0 unless there is a pull request. Everything is in one temporary folder, which is kept and
+    named at the end.
 
     Raises:
         HarnessError: no session came about: no git, no working bubblewrap; says what to do.
@@ -50,8 +51,9 @@ def run_demo(seed: int, output: Output = Output.PLAIN) -> int:
             environ=dict(os.environ),
         )
         code = run_session(settings, output)
-    _say(_closing(folder, origin), output)
-    return code
+    ended = _ended(folder)
+    _say(_closing(ended, folder, origin), output)
+    return code if ended.get("outcome") == "succeeded" else code or 1
 
 
 def _say(text: str, output: Output) -> None:
@@ -69,9 +71,8 @@ def _opening(seed: int, repository: DemoRepository, origin: Path, endpoint: Scri
     )
 
 
-def _closing(folder: Path, origin: Path) -> str:
-    ended = _ended(folder)
-    lines = ["", "What came of it"]
+def _closing(ended: dict[str, JsonValue], folder: Path, origin: Path) -> str:
+    lines = ["", "What came of it" if ended.get("outcome") == "succeeded" else "The demo did not come to its pull request"]
     pull_request = ended.get("pull_request")
     if isinstance(pull_request, dict):
         branch = pull_request.get("branch")

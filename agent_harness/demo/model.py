@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 from agent_harness.demo.script import ChatRequest, Json, ScriptedReply, ToolAnswer, call, say, text
@@ -66,7 +66,8 @@ class Finding:
 def demo_model(request: ChatRequest) -> ScriptedReply:
     """The next step of the demo, decided by how many replies the conversation holds."""
     if request.turn < len(SCRIPT) and request.tool_names:
-        return SCRIPT[request.turn](request)
+        reply = SCRIPT[request.turn](request)
+        return replace(reply, text=reply.text.rstrip())
     return _close(request)
 
 
@@ -114,7 +115,7 @@ def _edit(request: ChatRequest) -> ScriptedReply:
     failed = FAILED_TEST.findall(output)
     finding = find(request.answers)
     if not failed or finding is None:
-        return say(f"I stop here: {'no line that I have read looks wrong' if failed else 'no test fails'}. {_total(output)}")
+        return say(f"I stop here: {'no line that I have read looks wrong' if failed else 'no test fails'}. {_total(output)}.")
     reason = ASSERTION.search(output)
     words = (
         f"{failed[0]} fails{f' ({reason[1]})' if reason else ''}. The cause is line {finding.number} of {finding.path}, "
@@ -137,10 +138,12 @@ def _commit(request: ChatRequest) -> ScriptedReply:
     output = _last(request, "run_shell")
     finding = find(request.answers)
     if FAILED_TEST.search(output) or "\nOK" not in output or finding is None:
-        return say(f"The tests still fail after the edit, so I commit nothing. {_total(output)}")
+        return say(f"The tests still fail after the edit, so I commit nothing. {_total(output)}.")
     message = f"Mend {finding.path}: {finding.why}"
     return (
-        say(f"{_total(output)} All pass. ") + call("git", {"command": "commit", "args": ["-m", message, finding.path]}) + _todo(5)
+        say(f"{_total(output)}. All pass. ")
+        + call("git", {"command": "commit", "args": ["-m", message, finding.path]})
+        + _todo(5)
     )
 
 
