@@ -1,6 +1,7 @@
 """Which grammar reads which file, and what counts as a symbol in it: one short query a language, our own.
 
-Each pattern captures the whole definition under the name of its kind, and its name as `@name`.
+Each pattern captures the whole definition under the name of its kind, and its name as `@name`. Where several match one
+node, the first one counts.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ JAVASCRIPT = """
 (function_declaration name: (identifier) @name) @function
 (generator_function_declaration name: (identifier) @name) @function
 (method_definition name: (_) @name) @method
+(lexical_declaration (variable_declarator name: (identifier) @name value: [(arrow_function) (function_expression)]) @function)
 (program (lexical_declaration (variable_declarator name: (identifier) @name) @const))
 (program (export_statement (lexical_declaration (variable_declarator name: (identifier) @name) @const)))
-(lexical_declaration (variable_declarator name: (identifier) @name value: [(arrow_function) (function_expression)]) @function)
 """
 TYPESCRIPT = (
     JAVASCRIPT

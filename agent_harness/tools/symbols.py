@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
+import json
 import re
-import time
+import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import cast
 
-import anyio.to_thread
+import anyio
 
 from agent_harness.errors import ToolFailed
 from agent_harness.surfaces.paths import normalise, shown
@@ -16,15 +17,15 @@ from agent_harness.tools.base import Arguments, Output, ToolContext, tool
 from agent_harness.tools.languages import Grammar, grammar_for
 from agent_harness.tools.text import Coding, coding_of
 
-if TYPE_CHECKING:
-    from tree_sitter import Language, Node, Query
-
-MAX_FILE = 1 << 20
-PARSE_S = 0.5  # a megabyte of noise would take three seconds
+MAX_FILE = 1 << 20  # bytes
+PARSE_S = 5.0  # wall time of the whole process, which on a busy machine may be slow to start
+WORKER = str(Path(__file__).with_name("symbols_worker.py"))
 ROOM = 3_700
 NAME_CHARS = 120
 TOP_LEVEL = re.compile(r"[A-Za-z_@#\[<][^\n]*")
 OUTLINE_LINES = 200
+
+Row = tuple[str, str, int, int, int, int]
 
 
 class SymbolsArguments(Arguments):
@@ -52,26 +53,57 @@ async def tree_sitter_symbols(arguments: SymbolsArguments, ctx: ToolContext) -> 
     if chunk.size > MAX_FILE:
         raise ToolFailed(f"{shown(path)} has {chunk.size:,} bytes, more than this tool parses ({MAX_FILE:,}); use ripgrep on it.")
     coding = coding_of(path, chunk.data)
-    text, truncated = await anyio.to_thread.run_sync(_describe, path, chunk.data, coding)
+    text, truncated = await _describe(path, chunk.data, coding)
     return Output(text, truncated=truncated)
 
 
-def _describe(path: str, data: bytes, coding: Coding) -> tuple[str, bool]:
+async def _describe(path: str, data: bytes, coding: Coding) -> tuple[str, bool]:
     source = data[len(coding.bom) :].decode(coding.name, "replace").encode("utf-8", "replace")
     grammar = grammar_for(path, source)
     if grammar is None:
         return _outline(source, f"no grammar for {shown(path)}")
     try:
-        symbols = _symbols(grammar, source)
-    except (ImportError, ValueError, AttributeError) as error:
-        # A grammar that is missing or out of step with its query costs the detail, never the answer.
-        return _outline(source, f"{shown(path)} could not be parsed as {grammar.name}: {error}")
-    if symbols is None:
-        return _outline(source, f"{shown(path)} took longer than {PARSE_S} s to parse as {grammar.name}")
+        symbols = await _symbols(grammar, source)
+    except _NotParsed as why:
+        return _outline(source, f"{shown(path)} could not be parsed as {grammar.name}: {why}")
     if not symbols:
-        return f"{shown(path)} ({grammar.name}) defines nothing at its top level.", False
+        return f"{shown(path)} ({grammar.name}) defines nothing.", False
     lines = [f"{'  ' * s.nested}{s.first}-{s.last} {s.kind} {s.name}" for s in symbols]
     return _bounded(lines, f"{shown(path)} ({grammar.name}), lines first-last:")
+
+
+class _NotParsed(Exception):
+    """Why there are no symbols."""
+
+
+async def _symbols(grammar: Grammar, source: bytes) -> list[Symbol]:
+    """The definitions in the order of the file.
+
+    Raises:
+        _NotParsed: the grammar is missing or out of step with its query, or this file is too much for it.
+    """
+    asked = json.dumps({"module": grammar.module, "function": grammar.function, "query": grammar.query})
+    with anyio.move_on_after(PARSE_S):
+        ran = await anyio.run_process([sys.executable, "-I", WORKER], input=asked.encode() + b"\n" + source, check=False, env={})
+        if ran.returncode == 0:
+            return _nest(cast("list[Row]", json.loads(ran.stdout)))
+        if ran.returncode > 0:
+            said = ran.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
+            raise _NotParsed(said[:200] or f"exit code {ran.returncode}")
+    raise _NotParsed("it takes too long or too much memory")
+
+
+def _nest(rows: list[Row]) -> list[Symbol]:
+    """Top-level definitions and those directly in one of them; what lies deeper is left out."""
+    symbols: list[Symbol] = []
+    open_until: list[int] = []
+    for kind, name, first, last, begin, end in sorted(rows, key=lambda row: (row[4], -row[5])):
+        while open_until and open_until[-1] <= begin:
+            open_until.pop()
+        if len(open_until) <= 1:
+            symbols.append(Symbol(kind, name, first, last, bool(open_until)))
+        open_until.append(end)
+    return symbols
 
 
 def _bounded(lines: list[str], head: str) -> tuple[str, bool]:
@@ -86,64 +118,6 @@ def _bounded(lines: list[str], head: str) -> tuple[str, bool]:
     if left:
         kept.append(f"... {left} more")
     return "\n".join(kept), left > 0
-
-
-_loaded: dict[str, tuple[Language, Query]] = {}
-
-
-def _load(grammar: Grammar) -> tuple[Language, Query]:
-    """The grammar and its compiled query, loaded when first needed; a grammar costs 1 to 15 ms and some megabytes."""
-    from tree_sitter import Language, Query
-
-    if grammar.name not in _loaded:
-        language = Language(getattr(importlib.import_module(grammar.module), grammar.function)())  # pyright: ignore[reportDeprecated] - a capsule, typed as object
-        _loaded[grammar.name] = (language, Query(language, grammar.query))
-    return _loaded[grammar.name]
-
-
-def _symbols(grammar: Grammar, source: bytes) -> list[Symbol] | None:
-    """The definitions in the order of the file; None when time ran out."""
-    from tree_sitter import Parser, QueryCursor
-
-    language, query = _load(grammar)
-    end = time.monotonic() + PARSE_S
-
-    def late(*_: object) -> bool:
-        return time.monotonic() > end
-
-    try:
-        tree = Parser(language).parse(lambda offset, _: source[offset : offset + 65_536], progress_callback=late)
-    except ValueError:
-        if late():
-            return None
-        raise
-    found: dict[tuple[int, int], tuple[str, str, Node]] = {}
-    for _, captures in QueryCursor(query).matches(tree.root_node, None, late):
-        name = captures["name"][0]
-        for kind, (node, *_) in captures.items():
-            # The first pattern wins: an arrow function is both a constant and, more tellingly, a function further down.
-            if kind != "name" and (kind != "const" or (node.start_byte, node.end_byte) not in found):
-                found[node.start_byte, node.end_byte] = (kind, _text(name), node)
-    return None if late() else _nest(found)
-
-
-def _text(node: Node) -> str:
-    text = (node.text or b"").decode("utf-8", "replace")
-    return " ".join(text.split())[:NAME_CHARS]
-
-
-def _nest(found: dict[tuple[int, int], tuple[str, str, Node]]) -> list[Symbol]:
-    """Top-level definitions and those directly in one of them; what lies deeper is left out."""
-    symbols: list[Symbol] = []
-    open_until: list[int] = []
-    for (begin, end), (kind, name, node) in sorted(found.items(), key=lambda item: (item[0][0], -item[0][1])):
-        while open_until and open_until[-1] <= begin:
-            open_until.pop()
-        depth = len(open_until)
-        open_until.append(end)
-        if depth <= 1:
-            symbols.append(Symbol(kind, name, node.start_point.row + 1, node.end_point.row + 1, depth == 1))
-    return symbols
 
 
 def _outline(source: bytes, why: str) -> tuple[str, bool]:

@@ -119,9 +119,7 @@ async def test_the_guards_are_asked_once_more_right_before(tools: Bench) -> None
     tools.refuse = "no, because"
     assert await tools.refused("run_shell", command="touch made") == "no, because"
     assert await tools.refused("run_shell", command="touch made", background=True) == "no, because"
-    assert tools.checked == [
-        ("run_shell", {"command": "touch made", "background": background}) for background in (False, True)
-    ]
+    assert tools.checked == [("run_shell", {"command": "touch made", "background": background}) for background in (False, True)]
     assert not (Path(tools.context.surface.root) / "made").exists()
 
 
