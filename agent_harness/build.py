@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import cast
 
 import anyio
+import anyio.to_thread
 
 from agent_harness import __version__
 from agent_harness.budget import Budget, Price
@@ -59,7 +60,7 @@ async def prepare(settings: Settings, say: Callable[[str], None]) -> Session:
     with TemporaryDirectory(prefix="agent-harness-") as scratch:
         refs = await _check_all(Git(Path(scratch), redactor.text), transport)
     base = _base_of(settings, refs, transport)
-    price = _price(settings)
+    price = await anyio.to_thread.run_sync(_price, settings)
     branch = f"agent/{session_id}"
     task = Task(
         repo=transport.safe_url,
@@ -170,7 +171,7 @@ def _base_of(settings: Settings, refs: RemoteRefs, transport: Transport) -> str:
 def _price(settings: Settings) -> Price | None:
     if settings.price_in is not None and settings.price_out is not None:
         return Price(settings.price_in, settings.price_out)
-    price = price_of(settings.endpoint.model, settings.endpoint.base_url)
+    price = price_of(settings.endpoint.model, settings.endpoint.base_url, settings.limits.max_tokens)
     if price is None and settings.limits.max_cost_usd is not None:
         raise ConfigError(
             f"the price of {settings.endpoint.model!r} is not known, so the ceiling of "

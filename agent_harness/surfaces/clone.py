@@ -14,6 +14,7 @@ from pathlib import Path
 import anyio.to_thread
 
 from agent_harness.inert_git import Git, Transport
+from agent_harness.surfaces.bwrap import REPOSITORY, WORKSPACE
 from agent_harness.surfaces.paths import Denied
 
 FETCH_S = 1_800
@@ -45,6 +46,22 @@ async def fetch(git: Git, source: CloneSource, to: Path) -> None:
     refspecs = ("+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*")
     url = source.transport.safe_url
     await git.run("fetch", "-q", "--no-tags", "--", url, *refspecs, git_dir=to, transport=source.transport, timeout_s=FETCH_S)
+
+
+def add_worktree(repository: Path, worktree: Path, branch: str, commit: str) -> None:
+    """What `git worktree add --no-checkout` would write, with the paths that both have inside the sandbox."""
+    about = repository / "worktrees" / "workspace"
+    about.mkdir(parents=True)
+    head = repository / "refs" / "heads" / branch
+    head.parent.mkdir(parents=True, exist_ok=True)
+    for path, text in (
+        (head, commit),
+        (about / "HEAD", f"ref: refs/heads/{branch}"),
+        (about / "commondir", "../.."),
+        (about / "gitdir", f"{WORKSPACE}/.git"),
+        (worktree / ".git", f"gitdir: {REPOSITORY}/worktrees/workspace"),
+    ):
+        path.write_text(f"{text}\n", encoding="utf-8")
 
 
 async def copy(git: Git, base: Path, to: Path, base_commit: str, denied: Denied) -> list[str]:
@@ -82,6 +99,6 @@ async def _copy_promised(git: Git, base: Path, to: Path, object_ids: list[str]) 
         ("extensions.partialClone", "origin"),
         ("remote.origin.promisor", "true"),
         ("remote.origin.partialCloneFilter", "blob:none"),
-        ("remote.origin.url", "file:///none"),
+        ("remote.origin.url", "left-out://denied-files-are-not-in-this-sandbox"),
     ):
         await git.run("config", key, value, git_dir=to)

@@ -75,25 +75,28 @@ class LocalSurface:
         denied = Denied(self._deny)
         await clone.fetch(self._git, self._source, base)
         hidden = await clone.copy(self._git, base, repository, self._source.base_commit, denied)
+        clone.add_worktree(repository, worktree, self._branch, self._source.base_commit)
         exclude = [*(f"/{name}/" for name in OURS), *denied.gitignore()]
         (repository / "info").mkdir(exist_ok=True)
         (repository / "info" / "exclude").write_text("".join(f"{line}\n" for line in exclude), encoding="utf-8")
-        await self._check_out(hidden)
         for name in OURS:
             (worktree / name).mkdir(exist_ok=True)
             (worktree / name / ".gitignore").write_text("*\n", encoding="utf-8")
         (worktree / ".agent" / "tmp").mkdir(exist_ok=True)
-        self._sandbox = await Sandbox.start(self._profile)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._start)
+            tasks.start_soon(self._read_facts, repository)
+            await self._check_out(hidden)
         self._files = HostFiles(worktree, self._deny, seen_as=self.root)
-        self._facts = await self._read_facts(repository)
+
+    async def _start(self) -> None:
+        self._sandbox = await Sandbox.start(self._profile)
 
     async def _check_out(self, hidden: Sequence[str]) -> None:
-        """`git worktree add` inside, so that no attribute or filter of the repository ever acts on this machine."""
-        add = ["git", *SAFE, f"--git-dir={bwrap.REPOSITORY}", "worktree", "add", "-q", "-b", self._branch]
+        """Inside, so that no attribute or filter of the repository ever acts on this machine."""
         if not hidden:
-            await self._inside([*add, self.root, self._source.base_commit])
+            await self._inside(["git", *SAFE, "reset", "-q", "--hard"])
             return
-        await self._inside([*add, "--no-checkout", self.root, self._source.base_commit])
         names = b"".join(os.fsencode(path) + b"\0" for path in hidden)
         script = (
             'git read-tree HEAD && git update-index -z --skip-worktree --stdin && git ls-files -z -v | sed -z -n "s/^H //p" '
@@ -120,7 +123,7 @@ class LocalSurface:
     def _writable(self) -> bwrap.Profile:
         return replace(self._profile, writable_git=True)
 
-    async def _read_facts(self, repository: Path) -> GitFacts:
+    async def _read_facts(self, repository: Path) -> None:
         heads = await self._git.run("for-each-ref", "--format=%(refname:short)", "refs/heads", git_dir=repository)
         config: dict[str, list[str]] = {}
         listing = await self._git.run("config", "--list", "--local", "-z", git_dir=repository)
@@ -131,7 +134,9 @@ class LocalSurface:
         remotes = {
             key.split(".")[1]: values[-1] for key, values in config.items() if key.startswith("remote.") and key.endswith(".url")
         }
-        return GitFacts(self._branch, self._branch, self._source.default_branch, remotes, config, tuple(heads.text.split()))
+        self._facts = GitFacts(
+            self._branch, self._branch, self._source.default_branch, remotes, config, tuple(heads.text.split())
+        )
 
     async def exec(
         self,
