@@ -8,7 +8,7 @@ from pydantic import Field
 
 from agent_harness.errors import ToolFailed
 from agent_harness.surfaces.base import ExecResult
-from agent_harness.surfaces.paths import Denied, normalise, shown
+from agent_harness.surfaces.paths import Denied, decode, normalise, shown
 from agent_harness.tools.base import Arguments, Output, ToolContext, tool
 from agent_harness.tools.git_options import CommitRequest, ReadRequest, check_push, commit_request, read_request
 from agent_harness.tools.output import Spool
@@ -109,8 +109,9 @@ def _check(arguments: GitArguments, ctx: ToolContext) -> None:
     ctx.check("git", {"command": arguments.command, "args": list(arguments.args)})
 
 
-async def _run(argv: list[str], ctx: ToolContext, spool: Spool, *, writable: bool = False) -> ExecResult:
-    return await ctx.surface.exec([*INERT, *argv], timeout_s=TIMEOUT_S, on_output=spool.feed, writable_git=writable)
+async def _run(argv: list[str], ctx: ToolContext, spool: Spool, *, writable: bool = False, stdin: bytes = b"") -> ExecResult:
+    argv = [*INERT, *argv]
+    return await ctx.surface.exec(argv, timeout_s=TIMEOUT_S, on_output=spool.feed, stdin=stdin, writable_git=writable)
 
 
 def _output(ended: ExecResult, spool: Spool, ctx: ToolContext) -> Output:
@@ -129,16 +130,39 @@ def _output(ended: ExecResult, spool: Spool, ctx: ToolContext) -> Output:
 
 async def _commit(request: CommitRequest, denied: Denied, ctx: ToolContext) -> Output:
     spool = Spool(ctx.outputs / f"{ctx.call_id}.txt")
-    excluded = [f":(exclude,top,glob){glob}" for name in STATE_FOLDERS for glob in (name, f"{name}/**")]
-    excluded += [f":(exclude,top,glob){glob}" for glob in _denied_globs(denied)]
-    wanted = [f":(top,literal){path}" for path in request.paths] or [":(top)"]
-    added = await _run(["add", "-A", "--", *wanted, *excluded], ctx, spool, writable=True)
-    if added.exit_code != 0:
-        return _output(added, spool, ctx)
+    for line in await _stage(request, denied, ctx, spool):
+        spool.feed(f"[{line}]\n".encode("utf-8", "backslashreplace"))
     identity = [] if await _has_identity(ctx) else ["-c", f"user.name={IDENTITY[0]}", "-c", f"user.email={IDENTITY[1]}"]
     message = [word for paragraph in request.message for word in ("-m", paragraph)]
     ended = await _run([*identity, "commit", "--no-verify", "--no-gpg-sign", "--no-edit", *message], ctx, spool, writable=True)
     return _output(ended, spool, ctx)
+
+
+async def _stage(request: CommitRequest, denied: Denied, ctx: ToolContext, spool: Spool) -> list[str]:
+    """Stage what differs and may be staged; returns what to say of the rest.
+
+    The names come from git and are chosen by us: an exclusion that names an ignored file makes `git add` fail.
+    """
+    listing = bytearray()
+    wanted = [f":(top,literal){path}" for path in request.paths] or [":(top)"]
+    which = ["ls-files", "-z", "-m", "-d", "-o", "--exclude-standard", "--", *wanted]
+    ended = await ctx.surface.exec([*INERT, *which], timeout_s=TIMEOUT_S, on_output=lambda data: listing.extend(data) or False)
+    if ended.exit_code != 0:
+        spool.feed(bytes(listing))
+        return ["the changed files could not be listed, so nothing was staged"]
+    names = {decode(name): name for name in bytes(listing).split(b"\0") if name}
+    nested = [name for name in names if name.endswith("/")]
+    fit = [name for name in names if not (name.endswith("/") or denied(name) or name.partition("/")[0] in STATE_FOLDERS)]
+    if fit:
+        add = ["--literal-pathspecs", "add", "-A", "--pathspec-from-file=-", "--pathspec-file-nul"]
+        await _run(add, ctx, spool, writable=True, stdin=b"\0".join(names[name] for name in fit))
+    said = [f"not staged, a git repository of its own: {shown(name)}" for name in nested[:5]]
+    said += [
+        f"nothing to stage at {shown(path)}: it is unchanged, ignored or not there"
+        for path in request.paths
+        if not any(name == path or name.startswith(f"{path}/") for name in fit)
+    ]
+    return said
 
 
 def _denied_globs(denied: Denied) -> list[str]:

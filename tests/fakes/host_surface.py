@@ -79,13 +79,17 @@ class HostSurface:
             return ExecResult(127)
         process = await anyio.open_process(
             [program, *argv[1:]],
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             cwd=Path(self.root) / cwd,
             start_new_session=True,
             env=_environment(self.root),
         )
+        assert process.stdin is not None
+        with suppress(anyio.BrokenResourceError):
+            await process.stdin.send(stdin)
+        await process.stdin.aclose()
         return await _follow(process, timeout_s, on_output)
 
     def world(self, cwd: str) -> World:

@@ -70,7 +70,7 @@ async def test_a_commit_stages_and_commits_everything_but_denied_files(tools: Be
         "",
     ]
     ran = list(zip((words[0] for words in surface.ran), surface.writable, strict=True))
-    assert ran == [("git", True), ("git", False), ("git", True)]
+    assert ran == [("git", False), ("git", True), ("git", False), ("git", True)]
 
 
 async def test_a_commit_of_named_paths_leaves_the_rest(tools: Bench, root: Path) -> None:
@@ -79,6 +79,19 @@ async def test_a_commit_of_named_paths_leaves_the_rest(tools: Bench, root: Path)
     await tools.text("git", command="commit", args=["-m", "b", "b [x].txt"])
     assert git(root, "show", "--format=", "--name-only").strip() == "b [x].txt"
     assert "c.txt" in await tools.text("git", command="status", args=["-s"])
+
+
+async def test_what_cannot_be_staged_is_said(tools: Bench, root: Path) -> None:
+    (root / ".gitignore").write_text("*.log\n.agent\n", encoding="utf-8")
+    (root / "x.log").touch()
+    git(root, "init", "-q", "inner")
+    git(root / "inner", "commit", "-q", "--allow-empty", "-m", "x")
+    output = await tools.run("git", command="commit", args=["-m", "x", "x.log", "inner"])
+    assert not output.ok
+    assert 'nothing to stage at "x.log": it is unchanged, ignored or not there' in output.text
+    assert 'a git repository of its own: "inner/"' in output.text
+    assert (await tools.run("git", command="commit", args=["-m", "x"])).ok
+    assert git(root, "show", "--format=", "--name-only").strip() == ".gitignore"
 
 
 async def test_the_configured_identity_is_used(tools: Bench, root: Path) -> None:
