@@ -12,7 +12,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import cast
 
-import anyio
 import anyio.to_thread
 
 from agent_harness import __version__
@@ -32,6 +31,7 @@ from agent_harness.settings import Settings
 from agent_harness.surfaces import bwrap
 from agent_harness.surfaces.local import CloneSource, LocalSurface
 from agent_harness.task import Task
+from agent_harness.tasks import task_group
 from agent_harness.trace import Trace
 
 # Variables whose values are credentials; values that name files or are short words are not.
@@ -136,13 +136,9 @@ async def _check_all(git: Git, transport: Transport) -> RemoteRefs:
         except GitFailed as error:
             raise ConfigError(_unreachable(transport, error)) from error
 
-    try:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(look)
-            tasks.start_soon(bwrap.check)
-    except BaseExceptionGroup as group:
-        first = group.exceptions[0]
-        raise first from None
+    async with task_group() as tasks:
+        tasks.start_soon(look)
+        tasks.start_soon(bwrap.check)
     return found[0]
 
 

@@ -14,7 +14,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-import anyio
 import anyio.to_thread
 
 from agent_harness.clip import clip
@@ -24,6 +23,7 @@ from agent_harness.guards.base import Guard
 from agent_harness.hooks import Hooks
 from agent_harness.hooks.payload import after_call, as_ours, before_call
 from agent_harness.messages import ToolCall, ToolResult
+from agent_harness.tasks import task_group
 from agent_harness.tools.base import RESULT_CHARS, Arguments, Output, Tool, ToolContext
 from agent_harness.tools.registry import parameters, read_call
 from agent_harness.trace import Trace
@@ -109,11 +109,9 @@ class Dispatcher:
         results: dict[str, ToolResult] = {}
         try:
             for group in self._groups(calls):
-                async with anyio.create_task_group() as tasks:
+                async with task_group() as tasks:
                     for call in group:
                         tasks.start_soon(self._finish, call, results, cut)
-        except BaseExceptionGroup as group:
-            raise _first_of(group) from None
         finally:
             for call in calls:
                 if call.id not in results:
@@ -273,8 +271,3 @@ def _refusal(verdict: Verdict) -> str:
     if verdict.instead:
         parts.append(f"Instead: {verdict.instead}")
     return "\n".join(parts)
-
-
-def _first_of(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    first = group.exceptions[0]
-    return _first_of(cast("BaseExceptionGroup[BaseException]", first)) if isinstance(first, BaseExceptionGroup) else first

@@ -151,7 +151,9 @@ class Session:
         outputs = self.folder / "outputs"
         outputs.mkdir(mode=0o700, exist_ok=True)
         tools = tools_for(self.surface.capabilities)
-        context = ToolContext(self.surface, outputs, self.trace.emit, lambda _name, _arguments: None, jobs, self.branch)
+        context = ToolContext(
+            self.surface, outputs, self.trace.emit, lambda _name, _arguments: None, jobs, self.branch, deny=self.task.deny
+        )
         dispatcher = Dispatcher(tools, self.guards, self.hooks, context, self.trace)
         prompt = Path(__file__).with_name("prompt.md").read_text(encoding="utf-8")
         asker = Asker(self.model, self.budget, self.trace, prompt)

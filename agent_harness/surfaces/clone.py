@@ -71,7 +71,7 @@ async def copy(git: Git, base: Path, to: Path, base_commit: str, denied: Denied)
         The denied paths of the base commit, which must not be checked out.
     """
     listed = [line.partition(" ") for line in (await git.run("rev-list", "--objects", "--all", git_dir=base)).text.splitlines()]
-    secret = {object_id for object_id, _, path in listed if path and denied(path)}
+    secret = await _blobs(git, base, {object_id for object_id, _, path in listed if path and denied(path)})
     tree = [
         entry.split("\t", 1)
         for entry in (await git.run("ls-tree", "-r", "-z", base_commit, git_dir=base)).text.split("\0")
@@ -83,6 +83,15 @@ async def copy(git: Git, base: Path, to: Path, base_commit: str, denied: Denied)
     else:
         await _copy_promised(git, base, to, [object_id for object_id, _, _ in listed if object_id not in secret])
     return [path for _, path in tree if denied(path)]
+
+
+async def _blobs(git: Git, base: Path, object_ids: set[str]) -> set[str]:
+    """Those that are files; a folder's listing of names must stay, or no commit could be read."""
+    if not object_ids:
+        return set()
+    asked = "".join(f"{object_id}\n" for object_id in object_ids).encode()
+    types = await git.run("cat-file", "--batch-check=%(objectname) %(objecttype)", git_dir=base, stdin=asked)
+    return {line.split(" ")[0] for line in types.text.splitlines() if line.endswith(" blob")}
 
 
 async def _copy_promised(git: Git, base: Path, to: Path, object_ids: list[str]) -> None:

@@ -19,6 +19,7 @@ from agent_harness.surfaces.files import HostFiles
 from agent_harness.surfaces.paths import Denied, normalise
 from agent_harness.surfaces.sandbox import Sandbox, run_once
 from agent_harness.surfaces.world import HostWorld
+from agent_harness.tasks import task_group
 from agent_harness.world import GitFacts, World
 
 __all__ = ["CloneSource", "LocalSurface"]
@@ -83,7 +84,7 @@ class LocalSurface:
             (worktree / name).mkdir(exist_ok=True)
             (worktree / name / ".gitignore").write_text("*\n", encoding="utf-8")
         (worktree / ".agent" / "tmp").mkdir(exist_ok=True)
-        async with anyio.create_task_group() as tasks:
+        async with task_group() as tasks:
             tasks.start_soon(self._start)
             tasks.start_soon(self._read_facts, repository)
             await self._check_out(hidden)

@@ -57,16 +57,22 @@ class Sandbox:
                 os.close(filter_fd)
         sandbox = cls(process, ExecClient(ours))
         try:
+            await sandbox._wait_until_ready()
+        except BaseException:
+            await sandbox.close()
+            raise
+        return sandbox
+
+    async def _wait_until_ready(self) -> None:
+        try:
             with anyio.fail_after(START_S):
-                await sandbox._client.ready()
+                await self._client.ready()
         except (TimeoutError, SurfaceError) as error:
             said = b""
-            if process.stderr is not None:
+            if self._process.stderr is not None:
                 with anyio.move_on_after(1), suppress(anyio.EndOfStream):
-                    said = await process.stderr.receive()
-            await sandbox.close()
+                    said = await self._process.stderr.receive()
             raise SurfaceError(f"the sandbox did not start: {said.decode(errors='replace').strip() or error}") from error
-        return sandbox
 
     async def exec(
         self, argv: Sequence[str], cwd: str, timeout_s: float | None, on_output: OnOutput | None, stdin: bytes

@@ -21,7 +21,7 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"surfaces", "inert_git", "transport"}),
     frozenset({"trace"}),
     frozenset({"events", "messages", "task", "plan", "budget", "verdict", "settings", "world", "redact"}),
-    frozenset({"errors", "__init__"}),
+    frozenset({"errors", "tasks", "__init__"}),
 )
 NOUNS = LAYERS[-2] | LAYERS[-1]
 SINKS_MAY_IMPORT = NOUNS | {"trace", "sinks"}
