@@ -12,6 +12,14 @@ from agent_harness.messages import ToolCall
 from agent_harness.model.base import RawCall
 
 SHOWN = 60  # characters of bad arguments quoted back
+KINDS: dict[type, str] = {
+    list: "an array",
+    str: "a string",
+    bool: "a boolean",
+    int: "a number",
+    float: "a number",
+    type(None): "null",
+}
 ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,63}")  # ids also name files of stored outputs
 
 
@@ -46,7 +54,7 @@ def read_arguments(text: str) -> tuple[dict[str, JsonValue] | str, str]:
     except (ValueError, RecursionError) as error:
         return text, f"the arguments are no valid JSON object: {error}"
     if not isinstance(value, dict):
-        kind = {list: "an array", str: "a string", bool: "a boolean"}.get(type(value), "null" if value is None else "a number")
+        kind = KINDS[type(value)]
         return text, f"the arguments must be one JSON object, but they are {kind}: {_clip(text)}"
     if _has_surrogate(text):
         return (

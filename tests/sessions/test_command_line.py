@@ -16,11 +16,11 @@ from threading import Event
 
 from agent_harness.demo.script import ChatRequest, Script, ScriptedReply, call, in_order, say
 from agent_harness.demo.server import ScriptedEndpoint
-from agent_harness.events import EVENT_TYPES
+from agent_harness.events import EVENT_TYPES, JsonValue
 from agent_harness.trace import COMMON_FIELDS, read
 from tests.sessions.rig import Rig
 
-POLITE = {"path": "greet.py", "old_text": "'hey '", "new_text": "'Good day, '"}
+POLITE: dict[str, JsonValue] = {"path": "greet.py", "old_text": "'hey '", "new_text": "'Good day, '"}
 DEADLINE_S = 60
 
 

@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 from agent_harness.demo.script import ChatRequest, ScriptedReply, call, error, in_order, raw, say
+from agent_harness.events import JsonValue
 from agent_harness.task import Limits
 from tests.sessions.rig import Rig, git, kinds
 
 pytestmark = pytest.mark.anyio
 
-POLITE = {"path": "greet.py", "old_text": "'hey '", "new_text": "'Good day, '"}
+POLITE: dict[str, JsonValue] = {"path": "greet.py", "old_text": "'hey '", "new_text": "'Good day, '"}
 EDIT_AND_STOP = (call("edit_file", POLITE), say("The greeting is polite now."))
 
 
