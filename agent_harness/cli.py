@@ -30,7 +30,7 @@ Files that are not committed are not part of a session: it works on a clone. The
 """
 # Options and commands of the next versions: said to be missing, rather than accepted and ignored.
 OPTIONS_TO_COME = (
-    *("--verify", "--setup", "--scope", "--allow-host", "--allow-read", "--hooks", "--compact-at"),
+    *("--verify", "--setup", "--scope", "--allow-host", "--allow-read", "--hooks"),
     *("--tui", "--no-confine"),
 )
 COMMANDS_TO_COME = ("ask", "resume", "publish", "restore", "sessions", "show", "guards", "hooks", "mcp", "doctor")
@@ -152,5 +152,10 @@ def _add_ceilings(run: Parser) -> None:
     limits.add_argument("--max-cost", metavar="USD", help="US dollars over all requests, or 'none' (default 5.00)")
     limits.add_argument("--max-completion-tokens", metavar="N", help="output tokens of one reply (default 4000)")
     limits.add_argument("--max-seconds", metavar="S", help="wall time of the session (default: none)")
+    limits.add_argument(
+        "--compact-at",
+        metavar="N",
+        help="tokens after which the history would be compacted; for now the session stops there (default 150000)",
+    )
     limits.add_argument("--price-in", metavar="USD", help="price of a million input tokens, when the model's is unknown")
     limits.add_argument("--price-out", metavar="USD", help="price of a million output tokens")

@@ -34,7 +34,7 @@ OPENAI_URL = "https://api.openai.com/v1"
 OPENROUTER_URL = "https://openrouter.ai/api/v1"
 CONFIG_KEYS = (
     *("model", "base_url", "api_key", "surface", "pr", "draft", "deny", "price_in", "price_out"),
-    *("max_turns", "max_tokens", "max_cost", "max_completion_tokens", "max_seconds"),
+    *("max_turns", "max_tokens", "max_cost", "max_completion_tokens", "max_seconds", "compact_at"),
     *("hooks", "hook_timeout", "hook_on_failure"),
 )
 HOOK_VARIABLES: dict[str, HookEvent] = {
@@ -201,7 +201,7 @@ def _limits(values: Values) -> Limits:
         max_cost_usd=values.get("max_cost", dollars, default.max_cost_usd),
         max_completion_tokens=values.get("max_completion_tokens", count, default.max_completion_tokens),
         max_seconds=values.get("max_seconds", seconds, default.max_seconds),
-        compact_at=default.compact_at,
+        compact_at=values.get("compact_at", count, default.compact_at),
     )
 
 
