@@ -66,7 +66,7 @@ class Loop:
             elif reply.finish_reason == "length":
                 self.trace.emit(UserMessage(GO_ON, "harness"))
             elif reply.text.strip():
-                return reply.text
+                return self.trace.redactor.text(reply.text)
             else:
                 self._nudge()
 
@@ -79,7 +79,7 @@ class Loop:
             self._record(reply)
         except BudgetExceeded:
             return ""
-        return reply.text
+        return self.trace.redactor.text(reply.text)
 
     def _fold(self) -> None:
         """Take what was recorded since the last request into the conversation."""

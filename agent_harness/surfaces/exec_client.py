@@ -32,6 +32,7 @@ class _Job:
     code: int | None = None
     strays: int = 0
     stopped: bool = False
+    failure: Exception | None = None
 
 
 class ExecClient:
@@ -79,6 +80,8 @@ class ExecClient:
                     await self._end(number, job)
                 reader.finish()
                 self._jobs.pop(number, None)
+        if job.failure is not None:
+            raise job.failure
         if self.lost and job.code is None:
             self._check()
         ours = timed_out or job.stopped
@@ -105,7 +108,16 @@ class ExecClient:
             job.stopped = True
             self._signal(number, signal.SIGKILL)
 
-        return _Reader(read_end, on_output, stop, source)
+        def take(data: bytes) -> None:
+            # Called from the event loop itself, where an error would be logged and forgotten: it belongs to our caller.
+            try:
+                if on_output is not None and not job.stopped and on_output(data):
+                    stop()
+            except Exception as error:  # noqa: BLE001 - raised again by `run`
+                job.failure = job.failure or error
+                stop()
+
+        return _Reader(read_end, take, source)
 
     async def _end(self, number: int, job: _Job) -> None:
         for name in (signal.SIGTERM, signal.SIGKILL):
@@ -164,10 +176,9 @@ class ExecClient:
 class _Reader:
     """Hands a command's output on as it arrives."""
 
-    def __init__(self, read_end: int, on_output: OnOutput | None, stop: Callable[[], None], source: _Feeder) -> None:
+    def __init__(self, read_end: int, take: Callable[[bytes], None], source: _Feeder) -> None:
         self._fd = read_end
-        self._on_output = on_output
-        self._stop = stop
+        self._give = take
         self._source = source
         self._open = True
         asyncio.get_running_loop().add_reader(read_end, self._take)
@@ -180,9 +191,7 @@ class _Reader:
         if not data:
             self._close()
             return False
-        if self._on_output is not None and self._on_output(data):
-            self._on_output = None
-            self._stop()
+        self._give(data)
         return True
 
     def finish(self) -> None:

@@ -104,7 +104,8 @@ def test_the_first_ctrl_c_stops_the_tool_and_the_turn_and_leaves_a_whole_trace(r
         sandboxed = children(process.pid)
         assert sandboxed, "the control: something runs"
         process.send_signal(signal.SIGINT)
-        rest, err = process.communicate(timeout=DEADLINE_S)
+        rest, err = process.stdout.read(), process.stderr.read() if process.stderr else ""
+        process.wait(DEADLINE_S)
     assert process.returncode == 130, err
     records = [json.loads(line) for line in [*lines, *rest.splitlines()]]
     ended = records[-1]

@@ -80,7 +80,7 @@ def test_the_trace_has_each_thing_that_the_demo_promises(shown: tuple[int, str, 
         for r in trace
         if r["type"] == "tool_result" and "Ran " in str(r["content"]) and r["name"] == "run_shell"
     ]
-    assert [bool(re.search(rf"^FAIL: {repository.failing}", content, re.M)) for content in tests] == [True, False]
+    assert [bool(re.search(rf"^(?:FAIL|ERROR): {repository.failing}", content, re.M)) for content in tests] == [True, False]
     said = " ".join(str(record["text"]) for record in trace if record["type"] == "assistant_text")
     assert repository.failing in said
     assert repository.wrong.strip() in said
