@@ -147,18 +147,21 @@ class MemorySurface:
         clean = self._clean(path)
         if any(len(encode(part)) > 255 for part in clean.split("/")):
             raise ToolFailed(f"{shown(path)} can't be written: the name is too long.")
-        above, _, name = clean.rpartition("/")
+        *folders, name = clean.split("/")
         missing_names: list[str] = []
-        found = self._find(above or ".", "written", shown_as=path)
-        while found.node is None:
-            if "/".join(filter(None, (found.path,))) != above:
-                raise ToolFailed(f"{shown(path)} can't be created: {shown(above)} is a link that leads nowhere.")
-            above, _, last = above.rpartition("/")
-            missing_names.append(last)
-            found = self._find(above or ".", "written", shown_as=path)
+        found = self._find(".", "written", shown_as=path)
+        for depth, folder in enumerate(folders, 1):
+            inside = found.node
+            below = self._find("/".join(folders[:depth]), "written", shown_as=path)
+            if below.node is None:
+                if isinstance(inside, Folder) and folder in inside.names:
+                    raise ToolFailed(f"{shown(path)} can't be created: {shown(folder)} is a link that leads nowhere.")
+                missing_names = folders[depth - 1 :]
+                break
+            found = below
         if not isinstance(found.node, Folder):
             raise ToolFailed(f"{shown(path)} can't be written: a folder on its way is a file.")
-        full = "/".join([*filter(None, [found.path]), *reversed(missing_names), name])
+        full = "/".join([*filter(None, [found.path]), *missing_names, name])
         if self.denied(full):
             raise not_readable(path)
         if clean == "." or (not missing_names and name in found.node.names):
