@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import cast
 
@@ -11,7 +11,7 @@ from anyio.abc import TaskGroup
 
 
 @asynccontextmanager
-async def task_group() -> AsyncIterator[TaskGroup]:
+async def task_group() -> AsyncGenerator[TaskGroup]:
     """An anyio task group; when tasks fail, the others are cancelled and the first error is raised as it is."""
     try:
         async with anyio.create_task_group() as tasks:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,7 +45,7 @@ class Case:
 
 
 @asynccontextmanager
-async def memory(folder: Path) -> AsyncIterator[Surface]:
+async def memory(folder: Path) -> AsyncGenerator[Surface]:
     del folder
     surface = MemorySurface(dict(FILES), dict(LINKS))
     await surface.open()
@@ -54,7 +54,7 @@ async def memory(folder: Path) -> AsyncIterator[Surface]:
 
 
 @asynccontextmanager
-async def local(folder: Path) -> AsyncIterator[Surface]:
+async def local(folder: Path) -> AsyncGenerator[Surface]:
     async with opened_local(folder, FILES) as surface:
         for name, target in LINKS.items():
             assert surface.host_root is not None
@@ -66,14 +66,14 @@ SURFACES = (Case("memory", memory, runs_commands=False), Case("local", local, ru
 
 
 @pytest.fixture(params=SURFACES, ids=lambda case: case.name)
-async def surface(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Surface]:
+async def surface(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[Surface]:
     case: Case = request.param
     async with case.opened(tmp_path) as opened:
         yield opened
 
 
 @pytest.fixture(params=[case for case in SURFACES if case.runs_commands], ids=lambda case: case.name)
-async def running(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Surface]:
+async def running(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[Surface]:
     case: Case = request.param
     async with case.opened(tmp_path) as opened:
         yield opened

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -15,7 +15,7 @@ BRANCH = "agent/test"
 
 
 @asynccontextmanager
-async def opened_local(folder: Path, files: Mapping[str, str | bytes], deny: tuple[str, ...] = ()) -> AsyncIterator[LocalSurface]:
+async def opened_local(folder: Path, files: Mapping[str, str | bytes], deny: tuple[str, ...] = ()) -> AsyncGenerator[LocalSurface]:
     """The surface on a fresh origin with these files; the origin is `folder/origin.git`, the session folder `folder/session`."""
     origin = make_origin(folder, files)
     transport = Transport(f"file://{origin}")
