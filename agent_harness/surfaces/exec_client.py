@@ -18,10 +18,13 @@ from typing import cast
 
 import anyio
 
-from agent_harness.errors import SurfaceLost
+from agent_harness.errors import SurfaceLost, ToolFailed
 from agent_harness.surfaces.base import ExecResult, OnOutput
 
 MAX_ANSWER = 4_096
+MAX_REQUEST = 150_000  # bytes: one message must fit the socket's buffer, and Linux takes no argument over 128 KiB
+SEND_BUFFER = 1 << 20
+RETRY_S = 0.05
 READ_BYTES = 1 << 16
 GRACE_S = 2.0  # between TERM and KILL, so that test runners can clean up
 
@@ -35,6 +38,46 @@ class _Job:
     failure: Exception | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    number: int
+    code: int
+    strays: int
+
+
+READY = _Answer(0, 0, 0)
+
+
+def _request(number: int, argv: Sequence[str], cwd: str) -> bytes:
+    words = ("run", str(number), cwd, *argv)
+    if any("\0" in word for word in words):
+        raise ToolFailed("the command contains a NUL character, which no command can.")
+    message = "\0".join(words).encode("utf-8", "surrogateescape")
+    if len(message) > MAX_REQUEST:
+        raise ToolFailed(
+            f"the command has {len(message):,} bytes, and at most {MAX_REQUEST:,} can be run at once; "
+            "write its data to a file first, then run a short command on it."
+        )
+    return message
+
+
+def _read_answer(message: bytes) -> _Answer | None:
+    """None for anything but what our server says."""
+    try:
+        said: object = json.loads(message)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(said, dict):
+        return None
+    fields = cast("dict[str, object]", said)
+    if fields == {"ready": True}:
+        return READY
+    number, code, strays = fields.get("id"), fields.get("rc"), fields.get("strays")
+    if type(number) is not int or type(code) is not int or type(strays) is not int:
+        return None
+    return _Answer(number, code, strays) if 0 <= code <= 255 and 0 <= strays <= 1 << 22 else None
+
+
 class ExecClient:
     """Runs commands in one sandbox.
 
@@ -44,6 +87,7 @@ class ExecClient:
 
     def __init__(self, host: socket.socket) -> None:
         host.setblocking(False)
+        host.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
         self._host = host
         self._jobs: dict[int, _Job] = {}
         self._last = 0
@@ -63,12 +107,21 @@ class ExecClient:
     async def run(
         self, argv: Sequence[str], cwd: str, timeout_s: float | None, on_output: OnOutput | None, stdin: bytes
     ) -> ExecResult:
-        """Run a command to its end, as `Surface.exec` says."""
+        """Run a command to its end, as `Surface.exec` says.
+
+        Raises:
+            ToolFailed: the command is too long, or holds a NUL character.
+        """
         self._check()
         self._last += 1
         number, job = self._last, _Job()
+        message = _request(number, argv, cwd)
         self._jobs[number] = job
-        reader = self._start(number, argv, cwd, stdin, job, on_output)
+        try:
+            reader = await self._start(number, message, stdin, job, on_output)
+        except BaseException:
+            del self._jobs[number]
+            raise
         timed_out = False
         try:
             with anyio.move_on_after(timeout_s) as clock:
@@ -89,16 +142,16 @@ class ExecClient:
             None if ours else job.code, timed_out=timed_out, stopped=job.stopped and not timed_out, strays=job.strays
         )
 
-    def _start(self, number: int, argv: Sequence[str], cwd: str, stdin: bytes, job: _Job, on_output: OnOutput | None) -> _Reader:
+    async def _start(self, number: int, message: bytes, stdin: bytes, job: _Job, on_output: OnOutput | None) -> _Reader:
         read_end, write_end = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         os.set_blocking(write_end, True)
         source = _Feeder(stdin)
-        message = json.dumps({"id": number, "argv": list(argv), "cwd": cwd}).encode("utf-8", "surrogateescape")
         try:
-            socket.send_fds(self._host, [message], [source.read_end, write_end])
-        except OSError as error:
-            self._lose()
-            raise SurfaceLost("the sandbox has ended; start the session again") from error
+            await self._send(message, [source.read_end, write_end])
+        except BaseException:
+            os.close(read_end)
+            source.close()
+            raise
         finally:
             os.close(write_end)
             os.close(source.read_end)
@@ -119,6 +172,18 @@ class ExecClient:
 
         return _Reader(read_end, take, source)
 
+    async def _send(self, message: bytes, fds: Sequence[int]) -> None:
+        while True:
+            self._check()
+            try:
+                socket.send_fds(self._host, [message], fds)
+                return
+            except BlockingIOError:
+                await anyio.wait_writable(self._host)
+            except OSError as error:
+                self._lose()
+                raise SurfaceLost("the sandbox has ended; start the session again") from error
+
     async def _end(self, number: int, job: _Job) -> None:
         for name in (signal.SIGTERM, signal.SIGKILL):
             self._signal(number, name)
@@ -128,8 +193,14 @@ class ExecClient:
         self._lose()  # a sandbox that does not answer a KILL any more is no sandbox
 
     def _signal(self, number: int, name: signal.Signals) -> None:
-        with suppress(OSError):
-            self._host.send(json.dumps({"id": number, "signal": int(name)}).encode())
+        if self.lost or number not in self._jobs:
+            return
+        try:
+            self._host.send(b"signal\0%d\0%d" % (number, name))
+        except BlockingIOError:
+            asyncio.get_running_loop().call_later(RETRY_S, self._signal, number, name)
+        except OSError:
+            self._lose()
 
     def _answered(self) -> None:
         try:
@@ -141,20 +212,13 @@ class ExecClient:
         if not message:
             self._lose()
             return
-        try:
-            answer: object = json.loads(message)
-        except ValueError:
-            return
-        if not isinstance(answer, dict):
-            return
-        known = cast("dict[str, object]", answer)
-        if known.get("ready") is True:
+        answer = _read_answer(message)
+        if answer is None:
+            self._lose()  # what speaks there is not our server any more
+        elif answer == READY:
             self._ready.set()
-        number, code, strays = known.get("id"), known.get("rc"), known.get("strays")
-        job = self._jobs.get(number) if isinstance(number, int) else None
-        if job is not None and isinstance(code, int) and not job.ended.is_set():
-            job.code = code
-            job.strays = strays if isinstance(strays, int) else 0
+        elif (job := self._jobs.get(answer.number)) is not None and not job.ended.is_set():
+            job.code, job.strays = answer.code, answer.strays
             job.ended.set()
 
     def _lose(self) -> None:
