@@ -8,7 +8,11 @@ from hypothesis import strategies as st
 from agent_harness.clip import clip
 
 
-LONG = st.builds(lambda text, times: text * times, st.text(min_size=1, max_size=40), st.integers(1, 120))
+def repeated(text: str, times: int) -> str:
+    return text * times
+
+
+LONG = st.builds(repeated, st.text(min_size=1, max_size=40), st.integers(1, 120))
 
 
 @given(LONG, st.integers(200, 1_000))
