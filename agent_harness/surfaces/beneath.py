@@ -23,6 +23,7 @@ MAX_LINKS = 40  # as in the kernel
 FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
 SYS_OPENAT2 = 437
 RESOLVE_NO_MAGICLINKS, RESOLVE_NO_SYMLINKS, RESOLVE_BENEATH = 0x02, 0x04, 0x08
+BENEATH_WITHOUT_LINKS = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_SYMLINKS
 
 
 class DeniedFile(Exception):
@@ -55,13 +56,14 @@ def _syscall() -> Callable[..., int]:
 class OpenAt2:
     """The kernel resolves. Four microseconds a path."""
 
-    def __init__(self) -> None:
-        self._call = _syscall()
+    def __init__(self, call: Callable[..., int] | None = None, resolve: int = BENEATH_WITHOUT_LINKS) -> None:
+        """Take another `syscall` than the C library's, or another way to resolve."""
+        self._call = call or _syscall()
+        self._resolve = resolve
 
     def __call__(self, root: int, path: bytes, flags: int) -> int | None:
         """As `Opener` says. EAGAIN means that a rename crossed the resolution."""
-        resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_SYMLINKS
-        how = _How(flags | os.O_CLOEXEC, 0, resolve)
+        how = _How(flags | os.O_CLOEXEC, 0, self._resolve)
         for _ in range(TRIES):
             fd = self._call(SYS_OPENAT2, root, path, ctypes.byref(how), ctypes.sizeof(how))
             if fd >= 0:
@@ -90,9 +92,9 @@ def no_opener(root: int, path: bytes, flags: int) -> int | None:
     del root, path, flags
 
 
-def best_opener(root: int) -> Opener:
+def best_opener(root: int, kernel: OpenAt2 | None = None) -> Opener:
     """`openat2` where it works, else the walk alone."""
-    if sys.platform == "linux" and (opener := OpenAt2()).works(root):
+    if sys.platform == "linux" and (opener := kernel or OpenAt2()).works(root):
         return opener
     return no_opener
 
