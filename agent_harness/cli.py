@@ -17,6 +17,8 @@ EXAMPLES = """examples:
   agent-harness run https://git.example.com/shop.git "make the failing test pass"
   agent-harness run . "rename Cart.sum to Cart.total" --max-cost 0.50
   agent-harness run . "add a --dry-run flag" --json | jq -r .type
+  agent-harness doctor                                     what is installed, configured and reachable
+  agent-harness show last                                  read the newest session's trace
 
 exit codes: 0 succeeded or nothing to change, 1 failed, 2 wrong usage or configuration (nothing was spent or created),
             3 a ceiling was reached, 4 needs a person, 5 provider, network or sandbox failed (try again), 130 cancelled
@@ -33,7 +35,7 @@ OPTIONS_TO_COME = (
     *("--verify", "--setup", "--scope", "--allow-host", "--allow-read", "--hooks"),
     *("--tui", "--no-confine"),
 )
-COMMANDS_TO_COME = ("ask", "resume", "publish", "restore", "sessions", "show", "guards", "hooks", "mcp", "doctor")
+COMMANDS_TO_COME = ("ask", "resume", "publish", "restore", "guards", "hooks", "mcp")
 
 
 class Parser(argparse.ArgumentParser):
@@ -73,7 +75,7 @@ def complain(message: str) -> None:
 def _run(arguments: Sequence[str]) -> int:
     command = next((word for word in arguments if not word.startswith("-")), None)
     if command in COMMANDS_TO_COME and arguments[0] == command:
-        raise ConfigError(f"{command!r} is not available yet; there are 'run' and 'demo' (see `agent-harness --help`)")
+        raise ConfigError(f"{command!r} is not available yet; see `agent-harness --help` for those that are")
     options = _parser().parse_args(arguments)
     if options.command is None:
         raise ConfigError(
@@ -83,6 +85,8 @@ def _run(arguments: Sequence[str]) -> int:
         from agent_harness.demo.command import run_demo
 
         return run_demo(options.seed)
+    if options.command in ("sessions", "show", "doctor"):
+        return _look(options)
     from agent_harness.settings_load import Flags, load
 
     given = {key: value for key, value in vars(options).items() if value is not None}
@@ -93,6 +97,22 @@ def _run(arguments: Sequence[str]) -> int:
     from agent_harness.headless import Output, run_session  # after the cheap checks: it imports all that a session needs
 
     return run_session(settings, Output.JSON if options.json else Output.PLAIN)
+
+
+def _look(options: argparse.Namespace) -> int:
+    """Commands that only look."""
+    from agent_harness.settings_load import state_home
+
+    home = state_home(os.environ)
+    if options.command == "doctor":
+        from agent_harness.doctor import run_doctor
+
+        return run_doctor(os.environ, home, as_json=options.json)
+    from agent_harness.history import list_sessions, show_session
+
+    if options.command == "sessions":
+        return list_sessions(home, as_json=options.json)
+    return show_session(home, options.session, as_json=options.json)
 
 
 def _parser() -> Parser:
@@ -122,6 +142,14 @@ def _parser() -> Parser:
         allow_abbrev=False,
     )
     demo.add_argument("--seed", type=int, default=1, help="another number makes another repository with another bug (default 1)")
+    sessions = commands.add_parser("sessions", help="list the sessions on this machine, newest first", allow_abbrev=False)
+    show = commands.add_parser("show", help="read one session's trace as text", allow_abbrev=False)
+    show.add_argument("session", metavar="SESSION", help="its id, the start of it, or 'last'")
+    doctor = commands.add_parser(
+        "doctor", help="what is installed, configured and reachable, and what to do about what is not", allow_abbrev=False
+    )
+    for command in (sessions, show, doctor):
+        command.add_argument("--json", action="store_true", default=False, help="for machines: JSON on stdout")
     return parser
 
 

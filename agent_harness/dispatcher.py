@@ -176,7 +176,10 @@ class Dispatcher:
             return self._clip(call, Output(text, ok=False))
         except Exception as error:  # noqa: BLE001 - a bug of ours costs one call, not the session
             self._trace.emit(Notice("bug", traceback.format_exc(limit=-8)))
-            text = f"Internal error of the harness ({type(error).__name__}: {error}). It was recorded. Whether the call took effect is not known: look before you repeat it."
+            text = (
+                f"Internal error of the harness ({type(error).__name__}: {error}). It was recorded. "
+                "Whether the call took effect is not known: look before you repeat it."
+            )
             return self._clip(call, Output(text, ok=False))
         result = self._clip(call, output)
         return await self._feed_back(call, result)

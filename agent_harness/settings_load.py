@@ -96,6 +96,26 @@ def load(flags: Flags, environ: Mapping[str, str], started_in: Path) -> Settings
     )
 
 
+def load_endpoint(environ: Mapping[str, str]) -> Endpoint:
+    """The model's endpoint alone, as `run` without flags would take it.
+
+    Raises:
+        ConfigError: as `load`.
+    """
+    path = config_file(environ)
+    return _endpoint(Values({}, environ, path, read_config(path, CONFIG_KEYS)))
+
+
+def load_hooks(environ: Mapping[str, str]) -> tuple[HookSetting, ...]:
+    """The configured hooks alone.
+
+    Raises:
+        ConfigError: as `load`.
+    """
+    path = config_file(environ)
+    return _hooks(Values({}, environ, path, read_config(path, CONFIG_KEYS)), fail_open=False)
+
+
 def config_file(environ: Mapping[str, str]) -> Path:
     """Where the config file would be."""
     return _xdg(environ, "XDG_CONFIG_HOME", ".config") / "agent-harness" / "config.toml"

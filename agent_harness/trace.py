@@ -7,6 +7,7 @@ from memory while they are recent and from the file when a reader fell behind, s
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
@@ -45,6 +46,9 @@ class Trace:
         session: the session's id.
         redactor: stands in front of everything that is recorded or streamed.
         clock: gives the UTC time of each event.
+
+    Raises:
+        HarnessError: another process works on this session.
     """
 
     def __init__(self, path: Path, session: str, redactor: Redactor, clock: Clock = lambda: datetime.now(UTC)) -> None:
@@ -53,6 +57,7 @@ class Trace:
         self.redactor = redactor
         self._clock = clock
         self._file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._lock()
         self._recent: deque[Record] = deque(maxlen=RECENT)
         self._offsets: list[int] = []
         self._prev: str | None = None
@@ -61,6 +66,13 @@ class Trace:
         self._stream: StreamRedactor | None = None
         self.closed = False
         self._load()
+
+    def _lock(self) -> None:
+        """Two writers would break the chain; the lock goes with the process, however that ends."""
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise HarnessError(f"session {self.session} is being worked on by another process; wait for it, or end it") from error
 
     def _load(self) -> None:
         """Index what is there already and cut off a last line that a crash left unfinished."""
@@ -173,6 +185,7 @@ class Trace:
         self.end_delta()
         self.sync()
         self.closed = True
+        fcntl.flock(self._file, fcntl.LOCK_UN)
         self._wake()
 
     def __del__(self) -> None:

@@ -12,14 +12,14 @@ ROOT = Path(__file__).parents[2] / "agent_harness"
 LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"__main__"}),
     frozenset({"cli"}),
-    frozenset({"demo", "headless", "settings_load", "settings_values"}),
+    frozenset({"demo", "headless", "history", "doctor", "settings_load", "settings_values"}),
     frozenset({"build"}),
     frozenset({"session"}),
     frozenset({"loop", "publishing", "reporting", "notify", "jobs"}),
     frozenset({"dispatcher", "model", "calls", "clip"}),
     frozenset({"tools", "guards", "hooks"}),
     frozenset({"surfaces", "inert_git", "transport"}),
-    frozenset({"trace"}),
+    frozenset({"trace", "archive"}),
     frozenset({"events", "messages", "task", "plan", "budget", "verdict", "settings", "world", "redact"}),
     frozenset({"errors", "tasks", "__init__"}),
 )
