@@ -1,7 +1,8 @@
 """Keeps credentials out of everything that is recorded, shown or sent: exact known secrets first, then credential shapes.
 
-Linear in the text. Every shape begins with a literal that must not stand inside a longer word, so that a run of letters is
-scanned from one place only, and a shape is not tried at all on text that lacks its literal.
+Linear in the text. Every shape begins with a literal; a token's literal must not stand inside a longer word, so that a run of
+letters is scanned from one place only, and a shape is not tried at all on text that lacks its literal. A token is replaced up to
+the end of its word: what is left can never look like the beginning of another one, so redacting twice changes nothing.
 """
 
 from __future__ import annotations
@@ -18,8 +19,11 @@ from agent_harness.events import JsonValue
 PLACEHOLDER = re.compile(r"\[REDACTED:[^\]\n]{1,80}\]")
 """What stands in the place of a secret, for those who must not write it anywhere."""
 
+KNOWN = "[REDACTED:known-secret]"
 MIN_SECRET_CHARS = 8  # shorter values ("true", "8080") occur everywhere and protect nothing
+MIN_LINE_CHARS = 24  # of one line of a secret of several lines, to be a secret by itself
 HELD_BACK_CHARS = 16_384  # of a stream that may still become a secret
+BLANKS = " \t\r\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,26 +31,51 @@ class Shape:
     """How one kind of credential looks.
 
     Attributes:
-        kind: what the placeholder says.
         trigger: a literal without which the pattern cannot match.
-        pattern: its group `secret`, or else the whole match, is replaced.
+        pattern: what is looked for; it has no group, or one, around what stands before the secret and stays.
+        placeholder: what stands there instead.
+        reach: characters from the trigger to the secret, when there may be blanks between them; 0 when there are none.
     """
 
-    kind: str
     trigger: str
     pattern: re.Pattern[str]
+    placeholder: str
+    reach: int = 0
+
+    def clean(self, text: str) -> str:
+        """The text with what looks like this replaced."""
+        # Splitting is several times faster than substitution where a group is kept.
+        parts = self.pattern.split(text)
+        if not self.pattern.groups:
+            return self.placeholder.join(parts)
+        found = len(parts) // 2
+        out = [self.placeholder] * (3 * found + 1)
+        out[0::3], out[1::3] = parts[0::2], parts[1::2]
+        return "".join(out)
 
 
 def _token(kind: str, prefix: str, body: str) -> Shape:
-    """A literal prefix that none of the letters of a body precedes, and a body."""
+    """A literal prefix that no word character precedes, a body, and the rest of the word."""
     literal = re.escape(prefix)
-    return Shape(kind, prefix, re.compile(f"{literal}(?<![A-Za-z0-9_\\-]{literal})(?:{body})"))
+    pattern = rf"{literal}(?<![A-Za-z0-9_\-]{literal})(?:{body})[A-Za-z0-9_\-]*+"
+    return Shape(prefix, re.compile(pattern), f"[REDACTED:{kind}]")
 
 
-def _named(kind: str, trigger: str, before: str, secret: str) -> Shape:
-    """A secret that is known by what stands before it."""
-    return Shape(kind, trigger, re.compile(f"{before}(?P<secret>{secret})"))
+def _named(kind: str, trigger: str, before: str, secret: str, reach: int = 0) -> Shape:
+    """A secret that is known by what stands before it, which stays."""
+    return Shape(trigger, re.compile(f"({before})(?:{secret})"), f"[REDACTED:{kind}]", reach)
 
+
+# Words with dashes (`sk-loading-indicator-container-2`) are no keys: those have ten letters and digits in a row, with a digit.
+_RANDOM = r"(?=(?:[A-Za-z0-9]*+[_\-]++){0,40}?(?=[A-Za-z]*+[0-9])[A-Za-z0-9]{10})"
+# Neither prose nor a variable's name is a credential: it has a digit, or a capital after a small letter.
+_MIXED = r"(?=[A-Za-z._~+/\-]{0,200}+[0-9]|[A-Z]*+[a-z]++[A-Z])"
+_SCHEME = r"(?:[Bb]earer|[Bb]asic|[Tt]oken)"
+_BEGIN = r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
+# The lines of a key as they stand in a file, in strings, in a diff or behind line numbers. Code that names one soon has a `_`.
+_BODY = r"(?:[A-Za-z0-9+/=\s\\\"',:.]|-(?!----))"
+_ENCODED = r"(?=(?:[A-Za-z0-9+/]*+(?:[^A-Za-z0-9+/_\-]|-(?!----))){0,30}?[A-Za-z0-9+/]{32})"
+_BODY_CHARS = HELD_BACK_CHARS // 2
 
 # The prefixes are the providers' own, as their documentation gives them. GitHub's installation tokens have held dots, dashes and
 # underscores since 2026, so their bodies are open-ended.
@@ -54,29 +83,39 @@ SHAPES: tuple[Shape, ...] = (
     *(_token("github-token", f"gh{letter}_", r"[A-Za-z0-9_.\-]{16,}+") for letter in "pousr"),
     _token("github-token", "github_pat_", r"[A-Za-z0-9_]{20,}+"),
     _token("gitlab-token", "glpat-", r"[A-Za-z0-9_.\-]{16,}+"),
-    _token("api-key", "sk-", r"(?=[A-Za-z_\-]{0,100}[0-9])[A-Za-z0-9_\-]{20,}+"),
+    _token("api-key", "sk-", rf"{_RANDOM}[A-Za-z0-9_\-]{{20,}}+"),
     _token("langfuse-key", "pk-lf-", r"[0-9a-f\-]{30,}+"),
     _token("e2b-key", "e2b_", r"[0-9a-f]{20,}+"),
     _token("slack-token", "xox", r"[abeprs]-[A-Za-z0-9\-]{10,}+"),
-    _token("aws-key-id", "AKIA", r"[0-9A-Z]{16}(?![0-9A-Za-z])"),
-    _token("aws-key-id", "ASIA", r"[0-9A-Z]{16}(?![0-9A-Za-z])"),
+    _token("aws-key-id", "AKIA", r"[0-9A-Z]{16}(?![0-9A-Za-z_\-])"),
+    _token("aws-key-id", "ASIA", r"[0-9A-Z]{16}(?![0-9A-Za-z_\-])"),
     _token("google-key", "AIza", r"[0-9A-Za-z_\-]{35}(?![0-9A-Za-z_\-])"),
-    _token("npm-token", "npm_", r"[A-Za-z0-9]{36}(?![A-Za-z0-9])"),
+    _token("npm-token", "npm_", r"[A-Za-z0-9]{36}(?![A-Za-z0-9_\-])"),
     _token("huggingface-token", "hf_", r"[A-Za-z0-9]{30,}+"),
     _token("jwt", "eyJ", r"[A-Za-z0-9_\-]{8,}+\.eyJ[A-Za-z0-9_\-]{8,}+\.[A-Za-z0-9_\-]{8,}+"),
-    _named("private-key", "-----BEGIN ", r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----", r"(?:[^-]|-(?!----)){16,}+"),
-    _named("url-password", "://", r"://", r"[^\s/?#@'\"<>\[\]{}]{0,200}:[^\s/?#@'\"<>\[\]{}]{1,400}(?=@)"),
+    _named("private-key", "-----BEGIN ", _BEGIN, f"{_ENCODED}{_BODY}{{40,{_BODY_CHARS}}}+", reach=80 + _BODY_CHARS),
+    _named("url-password", "://", r"://[^\s/?#@:'\"<>\[\]{}]{0,200}+:", r"[^\s/?#'\"<>\[\]{}]{1,400}(?=@)"),
     _named(
         "authorization",
         "uthorization",
-        r"uthorization['\"]?[ \t]{0,4}[:=][ \t]{0,4}['\"]?[A-Za-z]{3,10}[ \t]{1,4}",
-        r"[^\s'\"\[]{8,4000}+",
+        rf"uthorization['\"]?[ \t]{{0,4}}[:=][ \t]{{0,4}}['\"]?{_SCHEME}[ \t]{{1,4}}",
+        rf"{_MIXED}[A-Za-z0-9._~+/\-]{{8,4000}}+=*+",
+        reach=40,
     ),
     *(
-        _named("aws-secret", name, rf"{name}['\"]?\s{{0,4}}[:=]\s{{0,4}}['\"]?", r"[A-Za-z0-9/+=]{40}")
+        _named(
+            "aws-secret",
+            name,
+            rf"{name}['\"]?[ \t]{{0,4}}[:=][ \t]{{0,4}}['\"]?",
+            r"[A-Za-z0-9/+=]{40}(?![A-Za-z0-9/+=_\-])",
+            reach=48,
+        )
         for name in ("aws_secret_access_key", "AWS_SECRET_ACCESS_KEY", "SecretAccessKey")
     ),
 )
+_REACHING = tuple((shape.trigger, shape.reach) for shape in SHAPES if shape.reach and shape.trigger != "-----BEGIN ")
+_OPEN_KEY = re.compile(rf"-----BEGIN [A-Z ]{{0,60}}+(?:-{{0,4}}+|-----{_BODY}{{0,{_BODY_CHARS}}}+-{{0,4}}+)\Z")
+_PLACEHOLDERS = "\n".join({KNOWN, *(shape.placeholder for shape in SHAPES)})
 
 
 class Redactor:
@@ -87,17 +126,19 @@ class Redactor:
     """
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
-        spellings = {spelling for secret in secrets if len(secret) >= MIN_SECRET_CHARS for spelling in _spellings(secret)}
-        self._longest_first = sorted(spellings, key=lambda spelling: (-len(spelling), spelling))
+        spellings = {spelling for secret in secrets for spelling in _spellings(secret.strip())}
+        # What is part of a placeholder would be replaced in it again and again.
+        usable = [spelling for spelling in spellings if spelling not in _PLACEHOLDERS]
+        self.longest_first = sorted(usable, key=lambda spelling: (-len(spelling), spelling))
 
     def text(self, text: str) -> str:
         """The text with every secret replaced."""
-        for secret in self._longest_first:
+        for secret in self.longest_first:
             if secret in text:
-                text = text.replace(secret, "[REDACTED:known-secret]")
+                text = text.replace(secret, KNOWN)
         for shape in SHAPES:
             if shape.trigger in text:
-                text = shape.pattern.sub(lambda match, kind=shape.kind: _replaced(match, kind), text)
+                text = shape.clean(text)
         return text
 
     def value(self, value: JsonValue) -> JsonValue:
@@ -117,41 +158,71 @@ class Redactor:
 
 def _spellings(secret: str) -> set[str]:
     """How a secret may be written: raw, quoted in a URL or in JSON, base64 of itself and of the pair that git sends."""
-    found = {secret, quote(secret, safe=""), json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]}
-    for plain in (secret, f"x-access-token:{secret}"):
-        encoded = base64.b64encode(plain.encode("utf-8", "surrogatepass")).decode()
+    if len(secret) < MIN_SECRET_CHARS:
+        return set()
+    # A value of the environment that is no UTF-8 has surrogates for its bytes.
+    raw = secret.encode("utf-8", "surrogateescape")
+    found = {secret, quote(raw, safe=""), json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]}
+    for plain in (raw, b"x-access-token:" + raw):
+        encoded = base64.b64encode(plain).decode()
         found |= {encoded, encoded.rstrip("=")}
+    lines = [line.strip() for line in secret.splitlines()]
+    if len(lines) > 1:  # a private key is shown line by line too, numbered or as a diff
+        found |= {line for line in lines if len(line) >= MIN_LINE_CHARS and not line.startswith("-----")}
     return found
 
 
-def _replaced(match: re.Match[str], kind: str) -> str:
-    placeholder = f"[REDACTED:{kind}]"
-    if "secret" not in match.re.groupindex:
-        return placeholder
-    start, end = match.span("secret")
-    return match.group(0)[: start - match.start()] + placeholder + match.group(0)[end - match.start() :]
-
-
 class StreamRedactor:
-    """Redacts text that arrives in pieces: what could still become a secret is held back until a line ends."""
+    """Redacts text that arrives in pieces; the pieces that come out make the same text as redacting the whole.
+
+    What could still become a secret is held back: the unfinished word, and what stands before it when a secret with blanks in it
+    may have begun. At most about `HELD_BACK_CHARS` (or the longest known secret, if that is longer) are held; only a secret
+    longer than half of that could be torn.
+    """
 
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
         self._held = ""
+        self._limit = max([HELD_BACK_CHARS, *(2 * len(secret) for secret in redactor.longest_first)])
+        # A secret with blanks is recognised by its first word.
+        split = [(secret, min(secret.find(blank) % (len(secret) + 1) for blank in BLANKS)) for secret in redactor.longest_first]
+        self._reaching = (*_REACHING, *((secret[:end], len(secret)) for secret, end in split if end < len(secret)))
 
     def feed(self, text: str) -> str:
         """Take the next piece; returns what may be shown now."""
         self._held += text
-        if len(self._held) > HELD_BACK_CHARS:
-            return self.finish()
-        # A secret has no blank in it, except a private key (whole paragraphs) and a header's scheme (one line).
-        if "-----BEGIN " in self._held and "-----END" not in self._held:
-            return ""
-        cut = self._held.rfind("\n") + 1
+        cut = self._safe_cut(max(self._held.rfind(blank) for blank in BLANKS) + 1)
+        if cut == 0 and len(self._held) > self._limit:
+            cut = self._forced_cut()
         ready, self._held = self._held[:cut], self._held[cut:]
-        return self._redactor.text(ready)
+        return self._redactor.text(ready) if ready else ""
 
     def finish(self) -> str:
         """The text is complete; returns what was held back, redacted."""
         ready, self._held = self._held, ""
         return self._redactor.text(ready)
+
+    def _safe_cut(self, cut: int) -> int:
+        """The place after a blank, moved to the front of every secret with blanks that may have begun before it."""
+        held = self._held
+        begun = held.rfind("-----BEGIN ", 0, cut)
+        if begun >= 0 and _OPEN_KEY.match(held, begun):
+            cut = begun
+        moved = True
+        while moved and cut:
+            moved = False
+            for opener, reach in self._reaching:
+                begun = held.find(opener, max(0, cut - reach), cut)
+                if begun >= 0:
+                    cut, moved = begun, True
+        return cut
+
+    def _forced_cut(self) -> int:
+        """Where to break what has grown too long: in its older half, at a sign that no token has in it, around known secrets."""
+        middle = len(self._held) // 2
+        cut = max(self._held.rfind(sign, 0, middle) for sign in "\"'<>{}[](),; \n") + 1 or middle
+        for secret in self._redactor.longest_first:
+            begun = self._held.find(secret, max(0, cut - len(secret) + 1), cut + len(secret) - 1)
+            if 0 <= begun < cut:
+                cut = begun
+        return cut
