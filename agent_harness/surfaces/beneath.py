@@ -162,8 +162,8 @@ class Beneath:
                 try:
                     fd = os.open(place.name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=place.folder)
                 except OSError as error:
-                    if error.errno == errno.ELOOP or (error.errno == errno.ENOTDIR and _is_link(place)):
-                        continue  # it became a link since we looked
+                    if _was_a_link(error, place.folder, place.name):
+                        continue
                     raise
                 if stat.S_ISLNK(os.fstat(fd).st_mode):
                     os.close(fd)
@@ -256,13 +256,11 @@ class _Walk:
             try:
                 self.folders.append(os.open(part, FOLDER | os.O_NOFOLLOW, dir_fd=self.folders[-1]))
             except OSError as error:
-                if error.errno not in (errno.ENOTDIR, errno.ELOOP):
+                if not _was_a_link(error, self.folders[-1], part):
                     raise
                 target = _link(self.folders[-1], part)
                 if target is not None:
                     return self.follow(target)
-                if not _is_folder(self.folders[-1], part):
-                    raise
             else:
                 self.names.append(part)
                 return None
@@ -281,8 +279,12 @@ class _Walk:
             os.close(fd)
 
 
-def _is_folder(folder: int, name: bytes) -> bool:
+def _was_a_link(error: OSError, folder: int, name: bytes) -> bool:
+    """Whether a name would not open because it was a link at that moment: looking again, or trying again, is of use."""
+    if error.errno != errno.ENOTDIR:
+        return error.errno == errno.ELOOP
     try:
-        return stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+        mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
     except FileNotFoundError:
-        return False
+        return True
+    return stat.S_ISDIR(mode) or stat.S_ISLNK(mode)
