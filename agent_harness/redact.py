@@ -94,7 +94,10 @@ SHAPES: tuple[Shape, ...] = (
     _token("huggingface-token", "hf_", r"[A-Za-z0-9]{30,}+"),
     _token("jwt", "eyJ", r"[A-Za-z0-9_\-]{8,}+\.eyJ[A-Za-z0-9_\-]{8,}+\.[A-Za-z0-9_\-]{8,}+"),
     _named("private-key", "-----BEGIN ", _BEGIN, f"{_ENCODED}{_BODY}{{40,{_BODY_CHARS}}}+", reach=80 + _BODY_CHARS),
-    _named("url-password", "://", r"://[^\s/?#@:'\"<>\[\]{}]{0,200}+:", r"[^\s/?#'\"<>\[\]{}]{1,400}(?=@)"),
+    # The user's name goes too: some forges take the token there.
+    Shape(
+        "://", re.compile(r"://[^\s/?#@:'\"<>\[\]{}]{0,200}+:[^\s/?#'\"<>\[\]{}]{1,400}(?=@)"), "://[REDACTED:url-credentials]"
+    ),
     _named(
         "authorization",
         "uthorization",
@@ -115,7 +118,7 @@ SHAPES: tuple[Shape, ...] = (
 )
 _REACHING = tuple((shape.trigger, shape.reach) for shape in SHAPES if shape.reach and shape.trigger != "-----BEGIN ")
 _OPEN_KEY = re.compile(rf"-----BEGIN [A-Z ]{{0,60}}+(?:-{{0,4}}+|-----{_BODY}{{0,{_BODY_CHARS}}}+-{{0,4}}+)\Z")
-_PLACEHOLDERS = "\n".join({KNOWN, *(shape.placeholder for shape in SHAPES)})
+_PLACEHOLDERS = "\n".join({KNOWN, *(shape.placeholder.removeprefix("://") for shape in SHAPES)})
 
 
 class Redactor:
@@ -191,7 +194,7 @@ class StreamRedactor:
     def feed(self, text: str) -> str:
         """Take the next piece; returns what may be shown now."""
         self._held += text
-        cut = self._safe_cut(max(self._held.rfind(blank) for blank in BLANKS) + 1)
+        cut = self._safe_cut(self._word_start(len(self._held)))
         if cut == 0 and len(self._held) > self._limit:
             cut = self._forced_cut()
         ready, self._held = self._held[:cut], self._held[cut:]
@@ -207,15 +210,19 @@ class StreamRedactor:
         held = self._held
         begun = held.rfind("-----BEGIN ", 0, cut)
         if begun >= 0 and _OPEN_KEY.match(held, begun):
-            cut = begun
+            cut = self._word_start(begun)
         moved = True
         while moved and cut:
             moved = False
             for opener, reach in self._reaching:
                 begun = held.find(opener, max(0, cut - reach), cut)
                 if begun >= 0:
-                    cut, moved = begun, True
+                    cut, moved = self._word_start(begun), True
         return cut
+
+    def _word_start(self, place: int) -> int:
+        """The start of the word there: what begins inside a word must not tear a token that it is part of."""
+        return max(self._held.rfind(blank, 0, place) for blank in BLANKS) + 1
 
     def _forced_cut(self) -> int:
         """Where to break what has grown too long: in its older half, at a sign that no token has in it, around known secrets."""
