@@ -20,9 +20,10 @@ from agent_harness.errors import ConfigError
 from agent_harness.events import Event, JsonValue, SessionStarted
 from agent_harness.guards import default_guards
 from agent_harness.hooks import Hooks
-from agent_harness.inert_git import Git, GitFailed, RemoteRefs, Transport
+from agent_harness.inert_git import Git, Transport
 from agent_harness.model.openai import OpenAIModel
 from agent_harness.model.prices import price_of
+from agent_harness.origins import Origin, is_path, of_path, of_url
 from agent_harness.publishing.local_forge import LocalForge
 from agent_harness.publishing.publisher import Publisher
 from agent_harness.redact import Redactor
@@ -53,46 +54,37 @@ async def prepare(settings: Settings, say: Callable[[str], None]) -> Session:
     """
     model = OpenAIModel(settings.endpoint)
     model.warm()  # the SDK takes a third of a second to import: that runs beside everything below
-    transport = Transport(settings.repo)
-    redactor = Redactor([settings.endpoint.api_key, *transport.secrets, *credentials_in(settings.environ)])
+    known = [settings.endpoint.api_key, *credentials_in(settings.environ)]
     session_id = new_id()
     folder = settings.home / "sessions" / session_id
     with TemporaryDirectory(prefix="agent-harness-") as scratch:
-        refs = await _check_all(Git(Path(scratch), redactor.text), transport)
-    base = _base_of(settings, refs, transport)
+        origin = await _look_around(settings, Git(Path(scratch), Redactor(known).text))
     price = await anyio.to_thread.run_sync(_price, settings)
     branch = f"agent/{session_id}"
     task = Task(
-        repo=transport.safe_url,
+        repo=str(origin.checkout or origin.source.safe_url),
         text=settings.text,
-        base=base,
-        base_commit=refs.refs[f"refs/heads/{base}"],
-        default_branch=refs.default_branch or base,
+        base=origin.base,
+        base_commit=origin.base_commit,
+        default_branch=origin.default_branch,
         deny=settings.deny,
         limits=settings.limits,
     )
     emit = _Late()
     hooks = _hooks(settings, task, session_id, branch, folder, emit)
     folder.mkdir(parents=True, mode=0o700)
+    secrets_of = [each.secrets for each in (origin.source, origin.target) if each is not None]
+    redactor = Redactor([*known, *(secret for several in secrets_of for secret in several)])
     trace = emit.trace = Trace(folder / "trace.jsonl", session_id, redactor)
     git = Git(folder, redactor.text)
-    source = CloneSource(transport, f"refs/heads/{base}", task.base_commit, task.default_branch)
+    source = CloneSource(origin.source, origin.base_ref, task.base_commit, task.default_branch)
     surface = LocalSurface(folder, git, source, branch, settings.deny, say)
     publisher = None
-    if settings.pull_request:
-        publisher = Publisher(
-            git,
-            folder / "base.git",
-            folder / "quarantine.git",
-            transport,
-            LocalForge(folder),
-            trace.emit,
-            trace.sync,
-            redactor.text,
-        )
+    if settings.pull_request and origin.target is not None:
+        publisher = make_publisher(git, folder, origin.target, trace)
     trace.emit(
         SessionStarted(
-            task={"repo": task.repo, "base": base, "base_commit": task.base_commit, "text": task.text, "issue": task.issue},
+            task={"repo": task.repo, "base": task.base, "base_commit": task.base_commit, "text": task.text, "issue": task.issue},
             surface=surface.name,
             model=model.name,
             limits=cast("dict[str, JsonValue]", asdict(settings.limits)),
@@ -126,42 +118,40 @@ class _Late:
         self.trace.emit(event)
 
 
-async def _check_all(git: Git, transport: Transport) -> RemoteRefs:
-    """Look at the remote and try the sandbox, side by side; the first that fails is the one that is told."""
-    found: list[RemoteRefs] = []
+def make_publisher(git: Git, folder: Path, target: Transport, trace: Trace) -> Publisher:
+    """A publisher of the work of the session in that folder."""
+    return Publisher(
+        git,
+        folder / "base.git",
+        folder / "quarantine.git",
+        target,
+        LocalForge(folder),
+        trace.emit,
+        trace.sync,
+        trace.redactor.text,
+    )
+
+
+async def _look_around(settings: Settings, git: Git) -> Origin:
+    """Look at the repository and try the sandbox, side by side; the first that fails is the one that is told."""
+    found: list[Origin] = []
 
     async def look() -> None:
-        try:
-            found.append(await git.ls_remote(transport))
-        except GitFailed as error:
-            raise ConfigError(_unreachable(transport, error)) from error
+        if not is_path(settings.repo, settings.started_in):
+            found.append(await of_url(git, Transport(settings.repo), settings.base))
+            return
+        if settings.surface != "local":
+            raise ConfigError(
+                f"{settings.repo!r} is a path, and working in place is not available yet; "
+                "--surface local works on a clone of its HEAD"
+            )
+        path = settings.started_in / settings.repo
+        found.append(await of_path(git, path, settings.base, publishes=settings.pull_request))
 
     async with task_group() as tasks:
         tasks.start_soon(look)
         tasks.start_soon(bwrap.check)
     return found[0]
-
-
-def _unreachable(transport: Transport, error: GitFailed) -> str:
-    said = error.stderr.strip().splitlines()
-    detail = next((line for line in said if line.startswith(("fatal:", "ERROR:", "remote:"))), said[-1] if said else str(error))
-    return (
-        f"{transport.safe_url!r} cannot be read as a git repository ({detail.removeprefix('fatal: ')}); "
-        "check the URL, that it is reachable from here, and your access to it"
-    )
-
-
-def _base_of(settings: Settings, refs: RemoteRefs, transport: Transport) -> str:
-    heads = [name.removeprefix("refs/heads/") for name in refs.refs if name.startswith("refs/heads/")]
-    if not heads:
-        raise ConfigError(f"{transport.safe_url!r} has no commits yet; push a first commit, then delegate")
-    if settings.base is not None and settings.base not in heads:
-        some = ", ".join(sorted(heads)[:5])
-        raise ConfigError(f"--base {settings.base!r} is no branch of {transport.safe_url!r}; it has: {some}")
-    base = settings.base or refs.default_branch
-    if base is None or base not in heads:
-        raise ConfigError(f"{transport.safe_url!r} names no default branch that exists; say which to start from with --base")
-    return base
 
 
 def _price(settings: Settings) -> Price | None:

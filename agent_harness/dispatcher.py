@@ -42,6 +42,37 @@ class _Denied(Exception):
     verdict: Verdict
 
 
+class _InOrder:
+    """Records the answers of one reply in the order of their calls, whichever is ready first."""
+
+    def __init__(self, calls: Sequence[ToolCall], trace: Trace) -> None:
+        self.results: dict[str, ToolResult] = {}
+        self._waiting = [call.id for call in reversed(calls)]
+        self._took_ms: dict[str, int] = {}
+        self._trace = trace
+
+    def add(self, result: ToolResult, duration_ms: int) -> None:
+        """The answer to one call."""
+        self.results[result.id] = result
+        self._took_ms[result.id] = duration_ms
+        while self._waiting and self._waiting[-1] in self.results:
+            self._record(self.results[self._waiting.pop()])
+
+    def _record(self, result: ToolResult) -> None:
+        self._trace.emit(
+            ToolReturned(
+                id=result.id,
+                name=result.name,
+                ok=not result.is_error,
+                content=result.content,
+                truncated=result.truncated,
+                duration_ms=self._took_ms[result.id],
+                exit_code=result.exit_code,
+                stored=result.stored,
+            )
+        )
+
+
 class Dispatcher:
     """Runs the calls of one session.
 
@@ -106,17 +137,17 @@ class Dispatcher:
         """
         for call in calls:
             self._trace.emit(ToolCalled(turn, call.id, call.name, call.arguments))
-        results: dict[str, ToolResult] = {}
+        answers = _InOrder(calls, self._trace)
         try:
             for group in self._groups(calls):
                 async with task_group() as tasks:
                     for call in group:
-                        tasks.start_soon(self._finish, call, results, cut)
+                        tasks.start_soon(self._finish, call, answers, cut)
         finally:
             for call in calls:
-                if call.id not in results:
-                    self._record(call, ToolResult(call.id, call.name, CANCELLED, is_error=True), 0, results)
-        return [results[call.id] for call in calls]
+                if call.id not in answers.results:
+                    answers.add(ToolResult(call.id, call.name, CANCELLED, is_error=True), 0)
+        return [answers.results[call.id] for call in calls]
 
     def _groups(self, calls: Sequence[ToolCall]) -> list[list[ToolCall]]:
         groups: list[list[ToolCall]] = []
@@ -131,7 +162,7 @@ class Dispatcher:
             together = reads
         return groups
 
-    async def _finish(self, call: ToolCall, results: dict[str, ToolResult], cut: bool) -> None:
+    async def _finish(self, call: ToolCall, answers: _InOrder, cut: bool) -> None:
         started = time.monotonic()
         lost: SurfaceLost | None = None
         try:
@@ -139,24 +170,9 @@ class Dispatcher:
         except SurfaceLost as error:
             lost = error
             result = ToolResult(call.id, call.name, f"The sandbox is gone: {error}", is_error=True)
-        self._record(call, result, round((time.monotonic() - started) * 1000), results)
+        answers.add(result, round((time.monotonic() - started) * 1000))
         if lost is not None:
             raise lost
-
-    def _record(self, call: ToolCall, result: ToolResult, duration_ms: int, results: dict[str, ToolResult]) -> None:
-        results[call.id] = result
-        self._trace.emit(
-            ToolReturned(
-                id=call.id,
-                name=call.name,
-                ok=not result.is_error,
-                content=result.content,
-                truncated=result.truncated,
-                duration_ms=duration_ms,
-                exit_code=result.exit_code,
-                stored=result.stored,
-            )
-        )
 
     async def _run_one(self, call: ToolCall) -> ToolResult:
         """Judge one call, run it if allowed, and answer the model whatever happens."""

@@ -16,7 +16,7 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"build"}),
     frozenset({"session"}),
     frozenset({"loop", "publishing", "reporting", "notify", "jobs"}),
-    frozenset({"dispatcher", "model", "calls", "clip"}),
+    frozenset({"dispatcher", "model", "calls", "clip", "origins"}),
     frozenset({"tools", "guards", "hooks"}),
     frozenset({"surfaces", "inert_git", "transport"}),
     frozenset({"trace", "archive"}),
