@@ -8,7 +8,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
@@ -25,7 +25,7 @@ DEADLINE_S = 60
 
 
 @contextmanager
-def started(rig: Rig, script: Script, *options: str, **more: str) -> Iterator[subprocess.Popen[str]]:
+def started(rig: Rig, script: Script, *options: str, **more: str) -> Generator[subprocess.Popen[str]]:
     """`agent-harness run` on the rig's origin as a process of its own; ended when the block is left."""
     with ScriptedEndpoint(script) as endpoint:
         env = {
