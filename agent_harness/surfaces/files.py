@@ -98,6 +98,8 @@ class HostFiles:
                 replace_file(place.folder, place.name, found, data)
 
     def _create(self, path: str, clean: str, data: bytes, mode: int | None) -> None:
+        if self.denied(clean):
+            raise DeniedFile
         if clean == ".":
             raise ToolFailed(f"{shown(path)} exists already.")
         folder, _, name = clean.rpartition("/")

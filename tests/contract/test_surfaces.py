@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -31,8 +32,47 @@ FILES: Mapping[str, bytes] = {
     ".env.example": b"EXAMPLE=1\n",
     ".github/ci.yml": b"on: push\n",
 }
-LINKS: Mapping[str, str] = {"inner": "a.txt", "up": "../outside", "abs": "/etc/passwd", "envlink": ".env", "folder": "lib"}
-DENIED = (".env", ".git/config", "deploy/key.pem", "ID_RSA", ".ssh/known_hosts", "lib/.env.local", ".GIT/HEAD")
+LINKS: Mapping[str, str] = {
+    "inner": "a.txt",
+    "up": "../outside",
+    "abs": "/etc/passwd",
+    "envlink": ".env",
+    "folder": "lib",
+    "circle": "circle",
+}
+DENY = ("lib/private/**", "*.{secret,hidden}")
+DENIED = (
+    ".env",
+    ".ENV.production",
+    ".git",
+    ".git/config",
+    ".GIT/HEAD",
+    "lib/.git/hooks/x",
+    "deploy/key.pem",
+    "ID_RSA",
+    ".ssh/known_hosts",
+    "lib/.env.local",
+    "lib/../.env",
+    ".env.example/.envrc",
+    "lib/private",
+    "lib/Private/x",
+    "folder/private/x",
+    "any/where/x.SECRET",
+    "x.hidden",
+)
+OUTSIDE = ("..", "../missing", "../outside", "lib/../../x", "/", "/etc/passwd", "//etc", "a/b/../../../c")
+ABSENT = ("missing", "lib/missing/x", "a.txt/b", "-", "~", "*", "n" * 150, "c:\\x")
+REFUSED: Mapping[str, str] = {
+    **{path: f'"{path}" is outside the repository.' for path in OUTSIDE},
+    **{path: f'"{path}" is not readable by this agent.' for path in (*DENIED, "envlink")},
+    **{path: f'"{path}" links outside the readable area.' for path in ("up", "up/x", "abs", "abs/x", "lib/../up")},
+    **{path: f'"{path}" does not exist.' for path in ABSENT},
+    "gone\udcff\n": '"gone\\xff\\n" does not exist.',
+    "": '`path` is empty; give a path relative to the repository ("." is its root).',
+    "a\0b": '"a\\x00b" contains a NUL byte, which no file name can; check `path`.',
+    "a\ud800": '"a\\ud800" contains a lone surrogate, which no file name can; check `path`.',
+    "circle": '"circle" is a link that leads back to itself.',
+}
 
 
 @dataclass(frozen=True)
@@ -47,7 +87,7 @@ class Case:
 @asynccontextmanager
 async def memory(folder: Path) -> AsyncGenerator[Surface]:
     del folder
-    surface = MemorySurface(dict(FILES), dict(LINKS))
+    surface = MemorySurface(dict(FILES), dict(LINKS), DENY)
     await surface.open()
     yield surface
     await surface.close()
@@ -55,7 +95,7 @@ async def memory(folder: Path) -> AsyncGenerator[Surface]:
 
 @asynccontextmanager
 async def local(folder: Path) -> AsyncGenerator[Surface]:
-    async with opened_local(folder, FILES) as surface:
+    async with opened_local(folder, FILES, DENY) as surface:
         for name, target in LINKS.items():
             assert surface.host_root is not None
             (surface.host_root / name).symlink_to(target)
@@ -82,13 +122,21 @@ async def running(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenera
 # --- files
 
 
-@pytest.mark.parametrize("path", [*FILES, "./a.txt", "lib/../a.txt", "lib//deep/b.py", "inner", "folder/deep/b.py"])
-async def test_a_file_is_read_byte_for_byte(surface: Surface, path: str) -> None:
-    expected = {"inner": "a.txt", "./a.txt": "a.txt", "lib/../a.txt": "a.txt", "lib//deep/b.py": "lib/deep/b.py"}
-    expected["folder/deep/b.py"] = "lib/deep/b.py"
-    chunk = await surface.read(path)
-    assert chunk.data == FILES[expected.get(path, path)]
-    assert chunk.size == len(chunk.data)
+SPELLINGS = {
+    "./a.txt": "a.txt",
+    "lib/../a.txt": "a.txt",
+    "lib//deep/b.py": "lib/deep/b.py",
+    "lib/./deep/b.py": "lib/deep/b.py",
+    "inner": "a.txt",
+    "folder/deep/b.py": "lib/deep/b.py",
+}
+
+
+async def test_a_file_is_read_byte_for_byte_in_every_spelling(surface: Surface) -> None:
+    for path in [*FILES, *SPELLINGS]:
+        chunk = await surface.read(path)
+        assert (path, chunk.data) == (path, FILES[SPELLINGS.get(path, path)])
+        assert (chunk.size, chunk.token) == (len(chunk.data), (await surface.stat(path)).token)
 
 
 async def test_a_part_of_a_file_is_read_from_an_offset(surface: Surface) -> None:
@@ -97,47 +145,46 @@ async def test_a_part_of_a_file_is_read_from_an_offset(surface: Surface) -> None
     assert (await surface.read("bytes.bin", 1_000, 4)).data == b""
 
 
-@pytest.mark.parametrize(
-    ("path", "refusal"),
-    [
-        ("../outside", '"../outside" is outside the repository.'),
-        ("lib/../../x", '"lib/../../x" is outside the repository.'),
-        ("/etc/passwd", '"/etc/passwd" is outside the repository.'),
-        ("up", '"up" links outside the readable area.'),
-        ("abs", '"abs" links outside the readable area.'),
-        ("missing", '"missing" does not exist.'),
-        ("lib/missing/x", '"lib/missing/x" does not exist.'),
-        ("../missing", '"../missing" is outside the repository.'),
-        ("envlink", '"envlink" is not readable by this agent.'),
-        *((name, f'"{name}" is not readable by this agent.') for name in DENIED),
-    ],
-)
-async def test_what_may_not_be_read_is_refused_in_the_same_words(surface: Surface, path: str, refusal: str) -> None:
-    for attempt in (surface.read, surface.stat):
-        with pytest.raises(ToolFailed) as refused:
-            await attempt(path)
-        assert str(refused.value).startswith(refusal)
+async def refusal(act: Callable[[], Awaitable[object]]) -> str:
+    """The words of a refusal, or that there was none."""
+    try:
+        return f"not refused: {await act()!r}"
+    except ToolFailed as refused:
+        return str(refused)
 
 
-@pytest.mark.parametrize("path", ["", "a\0b", "a.txt/b"])
-async def test_a_path_that_is_none_is_refused_without_a_traceback(surface: Surface, path: str) -> None:
-    with pytest.raises(ToolFailed):
-        await surface.read(path)
+async def test_what_may_not_be_read_is_refused_in_the_same_words(surface: Surface) -> None:
+    for act in (surface.read, surface.stat, surface.list):
+        assert {path: await refusal(partial(act, path)) for path in REFUSED} == REFUSED
 
 
-async def test_an_absolute_path_below_the_root_names_its_relative_spelling(surface: Surface) -> None:
-    with pytest.raises(ToolFailed) as refused:
-        await surface.read(f"{surface.root}/lib/deep/b.py")
-    assert "lib/deep/b.py" in str(refused.value).replace(surface.root, "")
+async def test_an_absolute_path_below_the_root_is_refused_with_its_relative_spelling(surface: Surface) -> None:
+    for path, relative in {"/lib/deep/b.py": "lib/deep/b.py", "": ".", "/.env": ".env", "/missing/../a.txt": "a.txt"}.items():
+        absolute = surface.root + path
+        assert await refusal(partial(surface.read, absolute)) == f'"{absolute}" is an absolute path; use "{relative}".'
+    assert await refusal(partial(surface.read, f"{surface.root}2/x")) == f'"{surface.root}2/x" is outside the repository.'
 
 
-@pytest.mark.parametrize(
-    "path", ["../x", "/x", "up", "abs", ".env", ".git/hooks/pre-commit", "envlink", "deploy/new.pem", "up/x"]
-)
-async def test_nothing_is_written_where_nothing_may_be_read(surface: Surface, path: str) -> None:
-    for create in (True, False):
-        with pytest.raises(ToolFailed):
-            await surface.write(path, b"evil", create=create)
+async def test_nothing_is_written_where_nothing_may_be_read(surface: Surface) -> None:
+    kept = {path: said for path, said in REFUSED.items() if not said.endswith("does not exist.")}
+    assert {path: await refusal(partial(surface.write, path, b"evil")) for path in kept} == kept
+    assert await refusal(partial(surface.write, "missing", b"x")) == '"missing" does not exist.'
+    below_links = {"up/x", "abs/x"}
+    links = {path for path in kept if path.rpartition("/")[2] in LINKS} - below_links
+    expected = {path: f'"{path}" exists already.' if path in links else said for path, said in kept.items()}
+    assert {path: await refusal(partial(surface.write, path, b"evil", create=True)) for path in kept} == expected
+    assert await refusal(partial(surface.write, "a.txt/x/y", b"evil", create=True)) == (
+        '"a.txt/x/y" can\'t be written: a folder on its way is a file.'
+    )
+
+
+async def test_a_hostile_name_is_created_listed_read_and_replaced(surface: Surface) -> None:
+    names = ["raw\udcff\udc80", "-rf", "new\nline", "*", " ", "caf\u00e9", "\U0001f600", '"quoted"', "$(id)", "\\", "..."]
+    for name in names:
+        await surface.write(f"hostile/{name}", b"1", create=True)
+        await surface.write(f"hostile/{name}", b"2")
+    assert {entry.name for entry in await surface.list("hostile")} == set(names)
+    assert {name: (await surface.read(f"hostile/{name}")).data for name in names} == dict.fromkeys(names, b"2")
 
 
 async def test_a_written_file_keeps_its_mode_and_changes_its_token(surface: Surface) -> None:
@@ -165,13 +212,15 @@ async def test_writing_through_an_inner_link_changes_its_target(surface: Surface
 
 
 async def test_a_folder_lists_its_names_without_what_is_denied(surface: Surface) -> None:
+    await surface.write("lib/shown.txt", b"x", create=True)
     entries = {entry.name: entry.kind for entry in await surface.list(".")}
     assert entries["a.txt"] == "file"
     assert entries["lib"] == "dir"
     assert entries["up"] == "link"
     assert {"line\nbreak", "-dash", ".github", ".env.example"} <= set(entries)
     assert not {".git", ".env"} & set(entries)
-    assert {entry.name for entry in await surface.list("lib/deep")} == {"b.py"}
+    assert {entry.name: (entry.kind, entry.size) for entry in await surface.list("lib/deep")} == {"b.py": ("file", 6)}
+    assert {entry.name for entry in await surface.list("folder")} == {"deep", "shown.txt"}
 
 
 async def test_a_folder_is_no_file_and_a_file_no_folder(surface: Surface) -> None:
@@ -208,9 +257,13 @@ async def test_closing_twice_does_nothing_and_nothing_works_afterwards(surface: 
         await surface.read("a.txt")
 
 
-async def test_only_capabilities_that_are_there_are_named(surface: Surface, request: pytest.FixtureRequest) -> None:
+async def test_capabilities_are_what_the_table_says_and_what_is_not_there_is_refused(
+    surface: Surface, request: pytest.FixtureRequest
+) -> None:
     case: Case = request.node.callspec.params["surface"]
     assert surface.capabilities.exec == surface.capabilities.git == case.runs_commands
+    refused = {await refusal(partial(surface.exec, ["true"])), await refusal(partial(surface.export, "work"))}
+    assert all(said.startswith("not refused") for said in refused) == case.runs_commands
 
 
 # --- commands
@@ -337,6 +390,27 @@ async def test_what_is_left_is_exported_as_one_commit_without_what_is_denied_or_
     changed = git(seed, "diff", "--name-only", "--no-renames", "main", "FETCH_HEAD").splitlines()
     assert {"a.txt", "-dash", "more/n.txt"} <= set(changed)
     assert not [name for name in changed if ".env" in name or name.endswith(".pem") or name.startswith(".agent")]
+
+
+async def test_nothing_is_exported_when_nothing_was_changed(running: Surface, tmp_path: Path) -> None:
+    for name in LINKS:
+        await shell(running, f"rm {name}")
+    await shell(running, "echo t > .agent/t; echo S > .env; echo s > x.hidden; mkdir empty-folder")
+    work = await running.export("nothing")
+    assert (work.bundle, work.head) == (None, git(tmp_path / "seed", "rev-parse", "main"))
+
+
+async def test_a_denied_file_stays_here_although_the_repository_asks_for_it(running: Surface, tmp_path: Path) -> None:
+    """A `.gitignore` in the worktree outranks every other list of what git leaves out."""
+    names = (".env", "deep/er/.ENV.local", "lib/private/x", "x.secret", "y.pem", ".ssh/id")
+    script = "printf '!*\\n!.env\\n!.ENV.local\\n!*.pem\\n!*.secret\\n' | tee .gitignore > lib/.gitignore; "
+    await shell(running, script + "; ".join(f"mkdir -p $(dirname {name}); echo SECRET > {name}" for name in names))
+    work = await running.export("work")
+    assert work.bundle is not None
+    seed = tmp_path / "seed"
+    git(seed, "fetch", "-q", str(work.bundle), "agent/test")
+    changed = git(seed, "diff", "--name-only", "--no-renames", "main", "FETCH_HEAD").splitlines()
+    assert set(changed) == {".gitignore", "lib/.gitignore", *LINKS}
 
 
 async def test_the_world_of_a_guard_follows_links_without_leaving(running: Surface) -> None:
