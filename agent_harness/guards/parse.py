@@ -1,0 +1,123 @@
+"""Shell text to a tree, by the bash grammar of tree-sitter; what does not parse without doubt is refused."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+from agent_harness.guards.lexer import Heredoc, Scanner
+from agent_harness.guards.machine import Unanalysed
+from agent_harness.guards.marks import STORED
+
+if TYPE_CHECKING:
+    from tree_sitter import Node, Parser
+
+MAX_BYTES = 131_072  # one argument of a process cannot be longer on Linux, so such a line cannot run anyway
+# Words that the grammar takes for a command's name; the same length keeps offsets.
+_PREFIX = re.compile(
+    r"((?:^|[;&|\n({])[ \t]*)(time(?:[ \t]+-p)?|coproc)(?=[ \t]+(?:[({]|(?:while|until|for|if|case)\b))", re.MULTILINE
+)
+_SELECT = re.compile(r"((?:^|[;&|\n({]|\b(?:do|then|else))[ \t]*)select(?=[ \t]+\w+[ \t]+in\b)", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A parsed text.
+
+    Attributes:
+        source: the text without heredoc bodies, UTF-8.
+        root: the tree's top node.
+        heredocs: stand-in name -> body.
+    """
+
+    source: bytes
+    root: Node
+    heredocs: dict[str, Heredoc]
+
+    def text(self, start: int, end: int) -> str:
+        """The source between two byte offsets."""
+        return self.source[start:end].decode()
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """Code of a script that can be run later: the body of a function."""
+
+    script: Script
+    node: Node
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Body) and self.script is other.script and self.node.id == other.node.id
+
+    def __hash__(self) -> int:
+        return hash((id(self.script), self.node.id))
+
+
+@cache
+def _parser() -> Parser:
+    import tree_sitter_bash
+    from tree_sitter import Language, Parser
+
+    return Parser(Language(tree_sitter_bash.language()))
+
+
+def parse(text: str, taken: int = 0) -> Script:
+    """The tree of shell text.
+
+    Args:
+        text: the source.
+        taken: how many heredocs have names already, so that new ones get others.
+
+    Raises:
+        Unanalysed: it is too long, or no tree without errors exists.
+    """
+    if len(text) > MAX_BYTES or len(text.encode(errors="replace")) > MAX_BYTES:
+        raise Unanalysed(
+            f"it is {len(text):,} characters long, and at most {MAX_BYTES:,} bytes are read",
+            "write the text with edit_file and keep the command short",
+        )
+    heredocs: dict[str, Heredoc] = {}
+    if "<<" in text:
+        store: dict[str, Heredoc] = {}
+        text = Scanner(text, store).cut()
+        for number, (name, body) in enumerate(store.items(), taken):
+            new = f"{STORED}h{number}{STORED}"
+            text = text.replace(name, new)
+            heredocs[new] = body
+    text = _PREFIX.sub(lambda found: found.group(1) + " " * len(found.group(2)), text)
+    text = _SELECT.sub(lambda found: found.group(1) + "for   ", text)
+    source = text.encode()
+    root = _parser().parse(source).root_node
+    if root.has_error:
+        raise Unanalysed(_where(root, source), "write it in plainer shell, or put longer text into a file with edit_file first")
+    if heredocs and _stand_ins(root) != len(heredocs):
+        raise Unanalysed("its heredocs can be read in two ways", "write the text with edit_file first")
+    return Script(source, root, heredocs)
+
+
+def _where(root: Node, source: bytes) -> str:
+    """Names the place of the first error."""
+    node, steps = root, 0
+    while steps < 200 and not (node.is_error or node.is_missing):
+        steps += 1
+        bad = next((child for child in node.children if child.has_error or child.is_missing), None)
+        if bad is None:
+            break
+        node = bad
+    near = source[max(node.start_byte - 10, 0) : node.start_byte + 30].decode(errors="replace").strip()
+    return f"this shell text could not be read without doubt near {near!r}"
+
+
+def _stand_ins(root: Node) -> int:
+    """How many redirections have a stand-in of a heredoc as their file."""
+    found, stack = 0, [root]
+    while stack:
+        node = stack.pop()
+        if node.type == "file_redirect":
+            target = node.child_by_field_name("destination")
+            text = b"" if target is None else (target.text or b"")
+            found += text.startswith(STORED.encode()) and text.endswith(STORED.encode())
+        stack.extend(node.named_children)
+    return found
