@@ -405,6 +405,8 @@ async def test_a_denied_file_stays_here_although_the_repository_asks_for_it(runn
     names = (".env", "deep/er/.ENV.local", "lib/private/x", "x.secret", "y.pem", ".ssh/id")
     script = "printf '!*\\n!.env\\n!.ENV.local\\n!*.pem\\n!*.secret\\n' | tee .gitignore > lib/.gitignore; "
     await shell(running, script + "; ".join(f"mkdir -p $(dirname {name}); echo SECRET > {name}" for name in names))
+    _, control = await shell(running, "git ls-files -o --exclude-standard")
+    assert {".env", "y.pem", "x.secret"} <= set(control.splitlines())
     work = await running.export("work")
     assert work.bundle is not None
     seed = tmp_path / "seed"
