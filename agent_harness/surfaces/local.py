@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from subprocess import DEVNULL
 
+import anyio
 import anyio.to_thread
 
-from agent_harness.errors import SurfaceError, SurfaceLost
+from agent_harness.errors import SurfaceError, SurfaceLost, ToolFailed
 from agent_harness.inert_git import Git
 from agent_harness.surfaces import bwrap, clone
 from agent_harness.surfaces.base import Capabilities, Chunk, Entry, ExecResult, ExportedWork, FileStat, OnOutput
 from agent_harness.surfaces.clone import CloneSource
 from agent_harness.surfaces.files import HostFiles
-from agent_harness.surfaces.paths import Denied, normalise
+from agent_harness.surfaces.paths import Denied, encode, normalise
 from agent_harness.surfaces.sandbox import Sandbox, run_once
 from agent_harness.surfaces.world import HostWorld
 from agent_harness.tasks import task_group
@@ -26,9 +29,25 @@ __all__ = ["CloneSource", "LocalSurface"]
 
 MAX_BUNDLE_BYTES = 2 << 30  # what a forge takes in one push
 GIT_S = 600
+READ_AT_ONCE = 1 << 18  # bytes that take less time to read than a thread takes to be asked
 OURS = (".agent", ".agent-traces")
-IDENTITY = ("-c", "user.name=agent-harness", "-c", "user.email=agent-harness@localhost")
+TEMPORARY = ".agent/tmp"
 SAFE = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "commit.gpgSign=false", "-c", "gc.auto=0")
+
+EXPORT = f"""
+exec 3>&1 >/tmp/said 2>&1
+trap 'code=$?; [ $code = 0 ] || cat /tmp/said >&3' EXIT
+set -e
+message=$1 branch=$2 base=$3
+shift 3
+git() {{ command git {" ".join(SAFE)} -c user.name=agent-harness -c user.email=agent-harness@localhost "$@"; }}
+git add -A -- ':(top)' "$@"
+git diff --cached --quiet || git commit -q --no-verify --no-gpg-sign -m "$message"
+[ "$(git rev-parse "$branch^{{tree}}")" = "$(git rev-parse "$base^{{tree}}")" ] || git bundle create -q - "$base..$branch" >&3
+"""
+"""Standard output is the bundle, or why there is none; what git says on the way must not get into it."""
+UNLOCK = ("find", bwrap.REPOSITORY, "-name", "*.lock", "-type", "f", "-delete")
+"""After git was killed: its locks would stop every later commit, and nobody else writes there."""
 
 
 class LocalSurface:
@@ -64,31 +83,56 @@ class LocalSurface:
         self._say = say
         self.host_root: Path | None = folder / "worktree"
         self._profile = bwrap.Profile(folder / "worktree", folder / "repo.git")
+        self._promised: tuple[tuple[str, str], ...] = ()
+        self._environment = bwrap.environment()
+        self._writing = anyio.Lock()
+        self._unlock = False
         self._sandbox: Sandbox | None = None
         self._files: HostFiles | None = None
         self._facts = GitFacts(branch, branch, source.default_branch)
         self._closed = False
 
     async def open(self) -> None:
-        """Clone, check out, start."""
+        """Clone, check out, start.
+
+        Raises:
+            ConfigError: bubblewrap does not work on this machine.
+            SurfaceError: the clone, the checkout or the sandbox failed.
+            GitFailed: the remote could not be read.
+        """
         base, repository, worktree = self._folder / "base.git", self._folder / "repo.git", self._folder / "worktree"
         worktree.mkdir(mode=0o700)
         denied = Denied(self._deny)
-        await clone.fetch(self._git, self._source, base)
-        hidden = await clone.copy(self._git, base, repository, self._source.base_commit, denied)
-        clone.add_worktree(repository, worktree, self._branch, self._source.base_commit)
+        async with task_group() as tasks:
+            tasks.start_soon(bwrap.check)
+            await clone.fetch(self._git, self._source, base)
+        copied = await clone.copy(self._git, base, repository, self._source, self._branch, denied)
+        clone.add_worktree(repository, worktree, self._branch)
         exclude = [*(f"/{name}/" for name in OURS), *denied.gitignore()]
-        (repository / "info").mkdir(exist_ok=True)
-        (repository / "info" / "exclude").write_text("".join(f"{line}\n" for line in exclude), encoding="utf-8")
-        for name in OURS:
-            (worktree / name).mkdir(exist_ok=True)
-            (worktree / name / ".gitignore").write_text("*\n", encoding="utf-8")
-        (worktree / ".agent" / "tmp").mkdir(exist_ok=True)
+        (repository / "info" / "exclude").write_bytes(b"".join(encode(line) + b"\n" for line in exclude))
+        self._profile = replace(self._profile, objects=base / "objects" if copied.borrows else None)
+        self._promised = () if copied.borrows else clone.PROMISED
+        self._facts = replace(
+            self._facts,
+            remotes={"origin": clone.ORIGIN},
+            config=copied.config,
+            local_branches=copied.branches,
+            symrefs=copied.symrefs,
+        )
         async with task_group() as tasks:
             tasks.start_soon(self._start)
-            tasks.start_soon(self._read_facts, repository)
-            await self._check_out(hidden)
-        self._files = HostFiles(worktree, self._deny, seen_as=self.root)
+            await self._check_out(copied.hidden)
+        self._files = await anyio.to_thread.run_sync(self._settle, worktree)
+
+    def _settle(self, worktree: Path) -> HostFiles:
+        """Our own folders; a repository may have laid something else there, which then stays as it is."""
+        files = HostFiles(worktree, self._deny, seen_as=self.root)
+        for name in OURS:
+            with suppress(ToolFailed):
+                files.write(f"{name}/.gitignore", b"*\n", create=True)
+        with suppress(ToolFailed):
+            files.write(f"{TEMPORARY}/.gitignore", b"*\n", create=True)
+        return files
 
     async def _start(self) -> None:
         self._sandbox = await Sandbox.start(self._profile)
@@ -98,14 +142,14 @@ class LocalSurface:
         if not hidden:
             await self._inside(["git", *SAFE, "reset", "-q", "--hard"])
             return
-        names = b"".join(os.fsencode(path) + b"\0" for path in hidden)
+        names = b"".join(encode(path) + b"\0" for path in hidden)
         script = (
             'git read-tree HEAD && git update-index -z --skip-worktree --stdin && git ls-files -z -v | sed -z -n "s/^H //p" '
             "| git checkout-index -q -u -z --stdin"
         )
         await self._inside(["sh", "-c", script], stdin=names)
 
-    async def _inside(self, argv: Sequence[str], *, stdin: bytes = b"", on_output: OnOutput | None = None) -> None:
+    async def _inside(self, argv: Sequence[str], *, stdin: bytes = b"") -> None:
         """Run one of our own git commands with a writable repository.
 
         Raises:
@@ -116,28 +160,26 @@ class LocalSurface:
         def keep(data: bytes) -> None:
             said.extend(data[: max(0, 4_096 - len(said))])
 
-        result = await run_once(self._writable(), argv, self.root, GIT_S, on_output or keep, stdin)
+        result = await self._run_writable(argv, self.root, GIT_S, keep, stdin)
         if result.exit_code != 0:
-            text = said.decode("utf-8", "replace").strip()
-            raise SurfaceError(f"git in the sandbox failed (exit {result.exit_code}): {text or argv[0]}")
+            raise _git_failed(result, bytes(said))
 
-    def _writable(self) -> bwrap.Profile:
-        return replace(self._profile, writable_git=True)
-
-    async def _read_facts(self, repository: Path) -> None:
-        heads = await self._git.run("for-each-ref", "--format=%(refname:short)", "refs/heads", git_dir=repository)
-        config: dict[str, list[str]] = {}
-        listing = await self._git.run("config", "--list", "--local", "-z", git_dir=repository)
-        for entry in listing.text.split("\0"):
-            key, _, value = entry.partition("\n")
-            if key:
-                config.setdefault(key, []).append(value)
-        remotes = {
-            key.split(".")[1]: values[-1] for key, values in config.items() if key.startswith("remote.") and key.endswith(".url")
-        }
-        self._facts = GitFacts(
-            self._branch, self._branch, self._source.default_branch, remotes, config, tuple(heads.text.split())
-        )
+    async def _run_writable(
+        self, argv: Sequence[str], place: str, timeout_s: float | None, on_output: OnOutput | None, stdin: bytes
+    ) -> ExecResult:
+        """In a sandbox of its own with a writable repository; one at a time, because git's own locks do not wait."""
+        profile = replace(self._profile, writable_git=True, environment=self._promised)
+        async with self._writing:
+            try:
+                result = await run_once(profile, argv, place, timeout_s, on_output, stdin)
+            except BaseException:
+                self._unlock = True
+                raise
+            if result.exit_code is None or self._unlock:
+                self._unlock = False
+                with anyio.CancelScope(shield=True):
+                    await run_once(profile, UNLOCK, self.root, GIT_S, None, b"")
+        return result
 
     async def exec(
         self,
@@ -155,9 +197,9 @@ class LocalSurface:
         files.stat(inner)
         place = self.root if inner == "." else f"{self.root}/{inner}"
         if writable_git:
-            return await run_once(self._writable(), argv, place, timeout_s, on_output, stdin)
+            return await self._run_writable(argv, place, timeout_s, on_output, stdin)
         if self._sandbox is None:
-            return await run_once(self._profile, argv, place, timeout_s, on_output, stdin)
+            return await run_once(replace(self._profile, init=False), argv, place, timeout_s, on_output, stdin)
         return await self._sandbox.exec(argv, place, timeout_s, on_output, stdin)
 
     def _opened(self) -> HostFiles:
@@ -166,33 +208,35 @@ class LocalSurface:
         return self._files
 
     async def read(self, path: str, offset: int = 0, size: int | None = None) -> Chunk:
-        """Bytes of a file."""
-        return self._opened().read(path, offset, size)
+        """As `Surface.read`."""
+        files = self._opened()
+        if size is not None and size <= READ_AT_ONCE:
+            return files.read(path, offset, size)
+        return await anyio.to_thread.run_sync(files.read, path, offset, size)
 
     async def write(self, path: str, data: bytes, *, mode: int | None = None, create: bool = False) -> None:
-        """Replace or create a file."""
-        self._opened().write(path, data, mode=mode, create=create)
+        """As `Surface.write`."""
+        await anyio.to_thread.run_sync(partial(self._opened().write, path, data, mode=mode, create=create))
 
     async def stat(self, path: str) -> FileStat:
-        """Of a path."""
+        """As `Surface.stat`."""
         return self._opened().stat(path)
 
     async def list(self, path: str) -> list[Entry]:
-        """Names in a folder."""
-        return self._opened().list(path)
+        """As `Surface.list`."""
+        return await anyio.to_thread.run_sync(self._opened().list, path)
 
     async def export(self, message: str) -> ExportedWork:
-        """Commit the rest and bundle the branch out."""
+        """As `Surface.export`. The bundle is `work.bundle` in the session folder.
+
+        Raises:
+            SurfaceError: git failed inside, or the work is too big.
+        """
         self._opened()
-        script = (
-            'set -e; git="git $1"; $git add -A; $git diff --cached --quiet || $git commit -q --no-verify -m "$2" >&2; '
-            '[ "$(git rev-parse "$3^{tree}")" = "$(git rev-parse "$4^{tree}")" ] || git bundle create -q - "$4..$3"'
-        )
-        flags = " ".join([*SAFE, *IDENTITY])
-        argv = ["sh", "-c", script, "export", flags, message, f"refs/heads/{self._branch}", self._source.base_commit]
+        words = ["export", message, f"refs/heads/{self._branch}", self._source.base_commit, *self._left_out()]
         target = self._folder / "work.bundle"
         size = 0
-        with target.open("wb") as bundle:
+        with await anyio.to_thread.run_sync(target.open, "wb") as bundle:
 
             def keep(data: bytes) -> bool:
                 nonlocal size
@@ -200,24 +244,39 @@ class LocalSurface:
                 bundle.write(data)
                 return size > MAX_BUNDLE_BYTES
 
-            await self._inside(argv, on_output=keep)
+            result = await self._run_writable(["sh", "-c", EXPORT, *words], self.root, GIT_S, keep, b"")
+        with await anyio.to_thread.run_sync(target.open, "rb") as bundle:
+            start = bundle.read(4_096)
+        if result.exit_code != 0:
+            target.unlink()
+            if result.stopped:
+                raise SurfaceError(f"the work is a bundle of more than {MAX_BUNDLE_BYTES:,} bytes, which is too big to take out")
+            raise _git_failed(result, start)
         if size == 0:
             target.unlink()
             return ExportedWork(None, self._source.base_commit)
-        with target.open("rb") as bundle:
-            head = next((line for line in bundle.read(4_096).splitlines() if line.endswith(self._branch.encode())), b"")
-        return ExportedWork(target, head.split(b" ")[0].decode("ascii", "replace"))
+        head = re.search(rb"^([0-9a-f]{40,64}) " + re.escape(encode(f"refs/heads/{self._branch}")) + rb"$", start, re.MULTILINE)
+        if head is None:
+            raise SurfaceError(f"what git gave out is no bundle of {self._branch!r}; it is kept as {str(target)!r}")
+        return ExportedWork(target, head[1].decode())
+
+    def _left_out(self) -> list[str]:
+        """What is never added, as git's pathspecs: the repository's own `.gitignore` could take an exclusion back."""
+        globs = [f"[{name[0]}]{name[1:]}/**" for name in OURS]  # `git add` fails on a plain name that is ignored as well
+        for each in Denied(self._deny).ripgrep():
+            name = each.removeprefix("!")
+            name = name.removeprefix("/") if name.startswith("/") else f"**/{name}"
+            globs += [name, f"{name}/**"]
+        return [f":(exclude,top,glob,icase){glob}" for glob in globs]
 
     def world(self, cwd: str) -> World:
         """For guards."""
         place = self.root if cwd == "." else f"{self.root}/{cwd}"
-        return HostWorld(self._folder / "worktree", self.root, place, bwrap.HOME, self._environment(), self._facts)
-
-    def _environment(self) -> Mapping[str, str]:
-        return {"HOME": bwrap.HOME, "PWD": self.root, "TMPDIR": f"{self.root}/.agent/tmp"}
+        environment = {**self._environment, "PWD": place}
+        return HostWorld(self._folder / "worktree", self.root, place, bwrap.HOME, environment, self._facts)
 
     async def close(self) -> None:
-        """End every process and throw the clone away."""
+        """End every process and throw the clone away; of an exported session `base.git` stays, which its bundle builds on."""
         if self._closed:
             return
         self._closed = True
@@ -225,5 +284,19 @@ class LocalSurface:
             await self._sandbox.close()
         if self._files is not None:
             self._files.close()
-        for name in ("worktree", "repo.git"):
-            await anyio.to_thread.run_sync(lambda name=name: shutil.rmtree(self._folder / name, ignore_errors=True))
+        gone = ["worktree", "repo.git", *([] if (self._folder / "work.bundle").exists() else ["base.git"])]
+        for name in gone:
+            await _remove(self._folder / name)
+
+
+def _git_failed(result: ExecResult, said: bytes) -> SurfaceError:
+    how = f"exit {result.exit_code}" if result.exit_code is not None else "ended before it was done"
+    text = said.decode("utf-8", "replace").strip()
+    return SurfaceError(f"git in the sandbox failed ({how}): {text or 'it said nothing'}")
+
+
+async def _remove(folder: Path) -> None:
+    """Delete a tree that others made: of any depth, with folders that nobody may enter; what can't be deleted stays."""
+    for argv in (["rm", "-rf", "--"], ["chmod", "-R", "u+rwx", "--"], ["rm", "-rf", "--"]):
+        if (await anyio.run_process([*argv, str(folder)], check=False, stderr=DEVNULL)).returncode == 0 and argv[0] == "rm":
+            return

@@ -20,7 +20,6 @@ from agent_harness.surfaces.exec_client import ExecClient
 START_S = 20
 SERVER = Path(__file__).with_name("exec_server.py")
 SERVER_INSIDE = "/tools/exec_server.py"
-PYTHONS = ("/usr/bin/python3", "/usr/local/bin/python3", "/bin/python3")
 
 
 class Sandbox:
@@ -37,7 +36,7 @@ class Sandbox:
         Raises:
             SurfaceError: it did not start; says what bubblewrap said.
         """
-        python = next((path for path in PYTHONS if os.access(path, os.X_OK)), None)
+        python = bwrap.find_python()
         if python is None:
             return None
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
