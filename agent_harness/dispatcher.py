@@ -223,7 +223,7 @@ class Dispatcher:
         if answer.updated_input is None:
             self._trace.emit(CallJudged(call.id, "allow", "guards and hooks"))
             return call, arguments
-        updated = as_ours(call, answer.updated_input)
+        updated = as_ours(call, answer.updated_input, world.worktree)
         rewritten = dataclasses.replace(call, arguments=updated)
         arguments = read_call(tool, updated)
         await self._guard(rewritten)

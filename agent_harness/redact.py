@@ -74,8 +74,11 @@ _SCHEME = r"(?:[Bb]earer|[Bb]asic|[Tt]oken)"
 _BEGIN = r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
 # The lines of a key as they stand in a file, in strings, in a diff or behind line numbers. Code that names one soon has a `_`.
 _BODY = r"(?:[A-Za-z0-9+/=\s\\\"',:.]|-(?!----))"
-_ENCODED = r"(?=(?:[A-Za-z0-9+/]*+(?:[^A-Za-z0-9+/_\-]|-(?!----))){0,30}?[A-Za-z0-9+/]{32})"
+_ENCODED = r"(?=(?:[A-Za-z0-9+/]*+(?:[=\s\\\"',:.]|-(?!----))){0,30}?[A-Za-z0-9+/]{32})"
 _BODY_CHARS = HELD_BACK_CHARS // 2
+
+_PRIVATE_KEY = _named("private-key", "-----BEGIN ", _BEGIN, f"{_ENCODED}{_BODY}{{40,{_BODY_CHARS}}}+")
+_OPEN_KEY = re.compile(rf"-----BEGIN [A-Z ]{{0,60}}+(?:-{{0,4}}+|-----{_BODY}{{0,{_BODY_CHARS}}}+-{{0,4}}+)\Z")
 
 # The prefixes are the providers' own, as their documentation gives them. GitHub's installation tokens have held dots, dashes and
 # underscores since 2026, so their bodies are open-ended.
@@ -93,7 +96,7 @@ SHAPES: tuple[Shape, ...] = (
     _token("npm-token", "npm_", r"[A-Za-z0-9]{36}(?![A-Za-z0-9_\-])"),
     _token("huggingface-token", "hf_", r"[A-Za-z0-9]{30,}+"),
     _token("jwt", "eyJ", r"[A-Za-z0-9_\-]{8,}+\.eyJ[A-Za-z0-9_\-]{8,}+\.[A-Za-z0-9_\-]{8,}+"),
-    _named("private-key", "-----BEGIN ", _BEGIN, f"{_ENCODED}{_BODY}{{40,{_BODY_CHARS}}}+", reach=80 + _BODY_CHARS),
+    _PRIVATE_KEY,
     # The user's name goes too: some forges take the token there.
     Shape(
         "://", re.compile(r"://[^\s/?#@:'\"<>\[\]{}]{0,200}+:[^\s/?#'\"<>\[\]{}]{1,400}(?=@)"), "://[REDACTED:url-credentials]"
@@ -116,8 +119,7 @@ SHAPES: tuple[Shape, ...] = (
         for name in ("aws_secret_access_key", "AWS_SECRET_ACCESS_KEY", "SecretAccessKey")
     ),
 )
-_REACHING = tuple((shape.trigger, shape.reach) for shape in SHAPES if shape.reach and shape.trigger != "-----BEGIN ")
-_OPEN_KEY = re.compile(rf"-----BEGIN [A-Z ]{{0,60}}+(?:-{{0,4}}+|-----{_BODY}{{0,{_BODY_CHARS}}}+-{{0,4}}+)\Z")
+_REACHING = tuple((shape.trigger, shape.reach) for shape in SHAPES if shape.reach)
 _PLACEHOLDERS = "\n".join({KNOWN, *(shape.placeholder.removeprefix("://") for shape in SHAPES)})
 
 
@@ -209,8 +211,10 @@ class StreamRedactor:
         """The place after a blank, moved to the front of every secret with blanks that may have begun before it."""
         held = self._held
         begun = held.rfind("-----BEGIN ", 0, cut)
-        if begun >= 0 and _OPEN_KEY.match(held, begun):
-            cut = self._word_start(begun)
+        if begun >= 0:
+            key = _PRIVATE_KEY.pattern.match(held, begun)
+            if (key and key.end() > cut) or _OPEN_KEY.match(held, begun):
+                cut = self._word_start(begun)
         moved = True
         while moved and cut:
             moved = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import shlex
 
 from agent_harness.events import JsonValue
@@ -10,17 +11,26 @@ from agent_harness.world import World
 
 Json = dict[str, JsonValue]
 
+# Arguments of ours that the known tools have no word for: a rewrite in their words leaves them as they are.
+OURS_ONLY: dict[str, tuple[str, ...]] = {
+    "run_shell": ("background", "job", "action"),
+    "read_file": ("encoding",),
+    "edit_file": ("occurrence",),
+    "ripgrep": ("regex", "ignore_case", "include_ignored"),
+}
+IN_OUR_WORDS: dict[str, dict[str, str]] = {
+    "run_shell": {"command": "command"},
+    "read_file": {"file_path": "path", "offset": "offset", "limit": "limit"},
+    "edit_file": {"file_path": "path", "old_string": "old_text", "new_string": "new_text", "content": "new_text"},
+    "ripgrep": {"pattern": "query", "path": "path", "glob": "glob"},
+}
+
 
 def before_call(call: ToolCall, world: World) -> Json:
     """The PreToolUse fields of a call whose arguments are an object."""
     arguments = call.arguments if isinstance(call.arguments, dict) else {}
     name, fields = _as_known(call.name, arguments, world.worktree)
-    return {
-        "tool_name": name,
-        "tool_input": fields,
-        "tool_use_id": call.id,
-        "call": {"tool": call.name, "arguments": arguments, "cwd": world.cwd},
-    }
+    return {"tool_name": name, "tool_input": fields, "tool_use_id": call.id, "agent": {"tool": call.name}}
 
 
 def after_call(call: ToolCall, result: ToolResult, world: World) -> Json:
@@ -30,53 +40,86 @@ def after_call(call: ToolCall, result: ToolResult, world: World) -> Json:
 
 
 def _as_known(name: str, arguments: Json, worktree: str) -> tuple[str, Json]:
-    """A call in the words of Claude Code's tools; an unknown tool keeps its own."""
-    path = arguments.get("path")
-    where: Json = {"file_path": f"{worktree}/{path}"} if isinstance(path, str) else {}
+    """A call in the words of Claude Code's tools, with absolute paths; an unknown tool keeps its own."""
+    path = arguments.get("path", ".")
+    absolute = posixpath.normpath(posixpath.join(worktree, path)) if isinstance(path, str) else ""
     match name:
         case "run_shell":
-            timeout = arguments.get("timeout_s", 30)
-            ms: Json = {"timeout": round(timeout * 1000)} if isinstance(timeout, int | float) else {}
-            return "Bash", {"command": arguments.get("command", ""), **ms}
+            return "Bash", {"command": arguments.get("command", ""), **_milliseconds(arguments.get("timeout_s", 30))}
         case "git":
             words = arguments.get("args")
             quoted = shlex.join(["git", str(arguments.get("command", "")), *map(str, words if isinstance(words, list) else [])])
             return "Bash", {"command": quoted}
         case "read_file":
-            return "Read", where
+            return "Read", {"file_path": absolute, **_some(arguments, "offset", "limit")}
         case "edit_file" if arguments.get("old_text") == "":
-            return "Write", {**where, "content": arguments.get("new_text", "")}
+            return "Write", {"file_path": absolute, "content": arguments.get("new_text", "")}
         case "edit_file":
             old, new = arguments.get("old_text", ""), arguments.get("new_text", "")
-            return "Edit", {**where, "old_string": old, "new_string": new, "replace_all": arguments.get("occurrence") == "all"}
+            everywhere = arguments.get("occurrence") == "all"
+            return "Edit", {"file_path": absolute, "old_string": old, "new_string": new, "replace_all": everywhere}
         case "ripgrep":
-            return "Grep", {"pattern": arguments.get("query", ""), "path": arguments.get("path", ".")}
+            return "Grep", {"pattern": arguments.get("query", ""), "path": absolute, **_some(arguments, "glob")}
         case _:
             return name, arguments
 
 
-def as_ours(call: ToolCall, updated: Json) -> Json:
+def _milliseconds(timeout_s: JsonValue) -> Json:
+    return {"timeout": round(timeout_s * 1000)} if isinstance(timeout_s, int | float) else {}
+
+
+def _some(arguments: Json, *names: str) -> Json:
+    return {name: arguments[name] for name in names if arguments.get(name) is not None}
+
+
+def as_ours(call: ToolCall, updated: Json, worktree: str = "") -> Json:
     """A hook's rewritten input as our tool's whole arguments: our own names are taken as they are, known ones translated.
 
-    A rewrite replaces the input; what it leaves out of what only our tool has keeps the call's own value.
+    A rewrite replaces the input: what it leaves out is missing, except for what only our tool has. What cannot be translated is
+    returned as it is, for the tool's own check to refuse.
+
+    Args:
+        call: as the model made it.
+        updated: the hook's `updatedInput`.
+        worktree: absolute paths in it are made relative to this.
     """
-    arguments = dict(call.arguments) if isinstance(call.arguments, dict) else {}
-    renamed = {
-        "file_path": "path",
-        "old_string": "old_text",
-        "new_string": "new_text",
-        "content": "new_text",
-        "pattern": "query",
-    }
-    theirs = {"Bash": {"command"}, "other": set(renamed)}
-    known = theirs["Bash"] if call.name == "run_shell" else theirs["other"]
-    if not known & set(updated):
+    if call.name == "git":
+        return _as_git(updated)
+    names = IN_OUR_WORDS.get(call.name, {})
+    theirs = {name for name, ours in names.items() if name != ours} or {"command", "timeout"}
+    if not names or not theirs & set(updated):
         return updated
+    own = call.arguments if isinstance(call.arguments, dict) else {}
+    arguments = _some(own, *OURS_ONLY[call.name])
     for key, value in updated.items():
         if key == "timeout" and isinstance(value, int | float):
             arguments["timeout_s"] = max(1, round(value / 1000))
         elif key == "replace_all":
-            arguments["occurrence"] = "all" if value else arguments.get("occurrence", "only")
+            arguments["occurrence"] = (
+                "all" if value else "only" if own.get("occurrence") == "all" else own.get("occurrence", "only")
+            )
         elif key not in ("description", "run_in_background"):
-            arguments[renamed.get(key, key)] = value
+            name = names.get(key, key)
+            arguments[name] = _relative(value, worktree) if name == "path" else value
+    if call.name == "edit_file" and "content" in updated:
+        arguments.setdefault("old_text", "")
     return arguments
+
+
+def _as_git(updated: Json) -> Json:
+    command = updated.get("command")
+    if "args" in updated or not isinstance(command, str):
+        return updated
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        return updated
+    if len(words) < 2 or words[0] != "git":
+        return updated
+    return {"command": words[1], "args": [*words[2:]]}
+
+
+def _relative(path: JsonValue, worktree: str) -> JsonValue:
+    if not isinstance(path, str) or not worktree:
+        return path
+    return "." if path == worktree else path.removeprefix(worktree.rstrip("/") + "/")

@@ -13,6 +13,8 @@ from subprocess import PIPE
 import anyio
 from anyio.abc import ByteReceiveStream, Process
 
+from agent_harness.hooks.programs import SHELL
+
 MAX_OUTPUT_BYTES = 1 << 20
 GRACE_S = 2.0  # between TERM and KILL
 DRAIN_S = 0.2  # for output that is in the pipe when the hook has ended; a child that keeps the pipe open is not waited for
@@ -37,7 +39,7 @@ async def run_hook(command: str, payload: bytes, cwd: Path, env: Mapping[str, st
     """Run a command line by `sh -c` until it exits; its whole process group is ended with it."""
     try:
         process = await anyio.open_process(
-            ["/bin/sh", "-c", command],
+            [SHELL, "-c", command],
             stdin=PIPE,
             stdout=PIPE,
             stderr=PIPE,
@@ -45,8 +47,8 @@ async def run_hook(command: str, payload: bytes, cwd: Path, env: Mapping[str, st
             env=dict(env),
             start_new_session=True,
         )
-    except OSError as error:
-        return Finished(None, "", "", f"it cannot be started: {error.strerror}")
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the command line
+        return Finished(None, "", "", f"it cannot be started: {error}")
     out, err = _Bounded(), _Bounded()
     problem = ""
     try:
@@ -81,10 +83,9 @@ async def _talk(process: Process, payload: bytes, out: _Bounded, err: _Bounded) 
 
 async def _give(process: Process, payload: bytes) -> None:
     assert process.stdin is not None
-    with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # a hook need not read what it is told
+    with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):  # a hook need not read what it is told
         await process.stdin.send(payload)
-    with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
-        await process.stdin.aclose()
+    await process.stdin.aclose()
 
 
 async def _read(stream: ByteReceiveStream, kept: _Bounded, everything: anyio.CancelScope) -> None:
