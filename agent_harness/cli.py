@@ -35,7 +35,7 @@ OPTIONS_TO_COME = (
     *("--verify", "--setup", "--scope", "--allow-host", "--allow-read", "--hooks"),
     *("--tui", "--no-confine"),
 )
-COMMANDS_TO_COME = ("ask", "resume", "publish", "restore", "guards", "hooks", "mcp")
+COMMANDS_TO_COME = ("ask", "resume", "restore", "guards", "hooks", "mcp")
 
 
 class Parser(argparse.ArgumentParser):
@@ -87,6 +87,8 @@ def _run(arguments: Sequence[str]) -> int:
         return run_demo(options.seed)
     if options.command in ("sessions", "show", "doctor"):
         return _look(options)
+    if options.command == "publish":
+        return _publish(options)
     from agent_harness.settings_load import Flags, load
 
     given = {key: value for key, value in vars(options).items() if value is not None}
@@ -113,6 +115,24 @@ def _look(options: argparse.Namespace) -> int:
     if options.command == "sessions":
         return list_sessions(home, as_json=options.json)
     return show_session(home, options.session, as_json=options.json)
+
+
+def _publish(options: argparse.Namespace) -> int:
+    import anyio
+
+    from agent_harness.republish import publish_session
+    from agent_harness.settings_load import state_home
+
+    async def publish() -> int:
+        ended = await publish_session(state_home(os.environ), options.session, os.environ, draft=options.draft)
+        if ended.pull_request is None:
+            sys.stdout.write("nothing differs from the base, so there is nothing to propose\n")
+        else:
+            sys.stdout.write(f"branch       {ended.pull_request['branch']}\npull request {ended.pull_request['url']}\n")
+        sys.stdout.write(f"trace        {ended.trace_path}\n")
+        return ended.exit_code
+
+    return anyio.run(publish)
 
 
 def _parser() -> Parser:
@@ -145,6 +165,14 @@ def _parser() -> Parser:
     sessions = commands.add_parser("sessions", help="list the sessions on this machine, newest first", allow_abbrev=False)
     show = commands.add_parser("show", help="read one session's trace as text", allow_abbrev=False)
     show.add_argument("session", metavar="SESSION", help="its id, the start of it, or 'last'")
+    publish = commands.add_parser(
+        "publish",
+        help="push what a session kept and open its pull request; does nothing twice",
+        description="Pushes agent/<id> and opens the pull request of a session that kept its work, or finds both.",
+        allow_abbrev=False,
+    )
+    publish.add_argument("session", metavar="SESSION", help="its id, the start of it, or 'last'")
+    publish.add_argument("--draft", action="store_true", default=False, help="open the pull request as a draft")
     doctor = commands.add_parser(
         "doctor", help="what is installed, configured and reachable, and what to do about what is not", allow_abbrev=False
     )

@@ -1,0 +1,100 @@
+"""`publish SESSION`: pushes a finished session's work and opens its pull request, or finds both. Does nothing twice."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from decimal import Decimal
+from pathlib import Path
+from typing import cast
+
+from agent_harness.archive import StoredSession, find_session
+from agent_harness.budget import Budget
+from agent_harness.build import credentials_in, make_publisher
+from agent_harness.errors import ConfigError
+from agent_harness.events import JsonValue, SessionEnded
+from agent_harness.inert_git import Git, Transport
+from agent_harness.origins import is_path, of_path
+from agent_harness.publishing.bundle import read_header
+from agent_harness.redact import Redactor
+from agent_harness.reporting import make_report
+from agent_harness.surfaces.base import ExportedWork
+from agent_harness.task import Limits, Task
+from agent_harness.trace import Trace
+
+
+async def publish_session(home: Path, wanted: str, environ: Mapping[str, str], *, draft: bool) -> SessionEnded:
+    """Publish again, or for the first time, what a session kept; its trace goes on and ends anew.
+
+    Raises:
+        ConfigError: no such session, or it kept no work; nothing was done.
+        PublishError: refused; says what to do and where the work lies.
+    """
+    stored = find_session(home, wanted)
+    bundle = stored.folder / "work.bundle"
+    if not bundle.exists():
+        state = (stored.ended or {}).get("outcome", "broken off")
+        raise ConfigError(f"session {stored.id} ({state}) kept no work to publish; read it with: agent-harness show {stored.id}")
+    task = _task(stored)
+    branch = str(stored.started["branch"])
+    known = Redactor(credentials_in(environ))
+    git = Git(stored.folder, known.text)
+    target = await _target(git, task)
+    trace = Trace(stored.trace_path, stored.id, Redactor([*credentials_in(environ), *target.secrets]))
+    try:
+        budget = _spent(stored, task.limits)
+        ended = stored.ended or {}
+        summary = str(ended.get("summary") or "The session was broken off before it could say what it did.")
+        model = str(stored.started["model"])
+        report = make_report(trace.path, stored.id, task, summary, budget, model, str(stored.started["surface"]))
+        work = ExportedWork(bundle, read_header(bundle, f"refs/heads/{branch}").head)
+        opened = await make_publisher(git, stored.folder, target, trace).publish(work, task, branch, report, draft)
+        again = SessionEnded(
+            outcome="no_changes" if opened is None else "succeeded",
+            reason="no_changes" if opened is None else "pull_request",
+            exit_code=0,
+            turns=budget.turns,
+            tokens=budget.tokens,
+            cost_usd=budget.cost_usd,
+            pull_request=None if opened is None else {"url": opened.url, "number": opened.number, "branch": opened.branch},
+            summary=summary,
+            trace_path=str(trace.path),
+        )
+        trace.emit(again)
+        return again
+    finally:
+        trace.close()
+
+
+def _task(stored: StoredSession) -> Task:
+    task = cast("dict[str, JsonValue]", stored.started["task"])
+    base, issue = str(task["base"]), task.get("issue")
+    return Task(
+        repo=str(task["repo"]),
+        text=str(task["text"]),
+        base=base,
+        base_commit=str(task["base_commit"]),
+        default_branch=base,
+        issue=issue if isinstance(issue, int) else None,
+    )
+
+
+def _spent(stored: StoredSession, limits: Limits) -> Budget:
+    """What the session cost, from its last `usage` record and its turns."""
+    budget = Budget(limits, None)
+    for record in stored.records():
+        if record["type"] == "usage":
+            cost = record["total_cost_usd"]
+            budget.tokens = cast("int", record["total_tokens"])
+            budget.cost_usd = None if cost is None else Decimal(repr(cost))
+        elif record["type"] == "turn_started":
+            budget.turns = cast("int", record["turn"])
+    return budget
+
+
+async def _target(git: Git, task: Task) -> Transport:
+    if not is_path(task.repo, Path(os.sep)):
+        return Transport(task.repo)
+    origin = await of_path(git, Path(task.repo), None, publishes=True)
+    assert origin.target is not None
+    return origin.target
