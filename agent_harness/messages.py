@@ -65,6 +65,7 @@ class Conversation:
     _open: dict[str, None] = field(default_factory=dict[str, None])
     _results: dict[str, str] = field(default_factory=dict[str, str])
     _assistant: Message | None = None
+    _begun: bool = False
     _late: list[Message] = field(default_factory=list[Message])
 
     def apply(self, record: Mapping[str, JsonValue]) -> None:
@@ -74,7 +75,7 @@ class Conversation:
                 self._say({"role": "user", "content": _text(record, "text")})
             case "turn_started":
                 self.close_calls()
-                self._assistant = {"role": "assistant", "content": None}
+                self._assistant, self._begun = {"role": "assistant", "content": None}, False
             case "assistant_text" if self._assistant is not None:
                 self._begin_reply()["content"] = _text(record, "text")
             case "tool_call":
@@ -107,8 +108,9 @@ class Conversation:
     def _begin_reply(self) -> Message:
         reply = self._assistant
         assert reply is not None
-        if not self.messages or self.messages[-1] is not reply:
+        if not self._begun:
             self.messages.append(reply)
+            self._begun = True
         return reply
 
     def _add_call(self, record: Mapping[str, JsonValue]) -> None:
@@ -123,7 +125,11 @@ class Conversation:
             "type": "function",
             "function": {"name": sendable_name(_text(record, "name")), "arguments": json.dumps(arguments, ensure_ascii=False)},
         }
-        calls = self._begin_reply().setdefault("tool_calls", [])
+        reply = self._begin_reply()
+        # What was said between the words and the calls of a reply comes after the results.
+        while not self._open and self.messages[-1] is not reply:
+            self._late.insert(0, self.messages.pop())
+        calls = reply.setdefault("tool_calls", [])
         assert isinstance(calls, list)
         calls.append(call)
         self._open[_text(record, "id")] = None
