@@ -6,7 +6,7 @@ import posixpath
 import re
 
 from agent_harness.guards.machine import Finding, Handler, Invocation, Machine
-from agent_harness.guards.marks import HOLE, PATTERN, STORED, UNSET, plain_list, show, strip_nothing, unknown, vague
+from agent_harness.guards.marks import HOLE, PATTERN, STORED, TEST, UNSET, plain_list, show, strip_nothing, unknown, vague
 from agent_harness.guards.printing import print_format
 from agent_harness.guards.state import State, Value
 from agent_harness.guards.targets import absolute, real
@@ -305,6 +305,7 @@ BUILTINS: dict[str, Handler] = {
     "read": _read, "mapfile": _map_file, "readarray": _map_file, "alias": _alias, "unalias": _unalias, "hash": _hash,
     "exit": _leave, "return": _leave, "break": _leave, "continue": _leave, "printf": _printf, "eval": _eval, "source": _source,
     ".": _source, "trap": _trap, "true": _true, "false": _true, ":": _true, "test": _test, "[": _test, "[[": _test, "let": _test,
-    "wait": _test, "jobs": _test, "umask": _test, "ulimit": _test, "times": _test, "getopts": _test, "enable": _test, "bind": _test,
-    "type": _test, "kill": _test, "disown": _test, "bg": _test, "fg": _test, "sleep": _test, "}": _test,
+    "wait": _test, "jobs": _test,
+    "umask": _test, "ulimit": _test, "times": _test, "getopts": _test, "enable": _test, "bind": _test,
+    "type": _test, "kill": _test, "disown": _test, "bg": _test, "fg": _test, "sleep": _test, "}": _test, TEST: _test,
 }  # fmt: skip

@@ -11,6 +11,7 @@ import re
 from agent_harness.guards.expand import decode_ansi
 from agent_harness.guards.machine import Finding, Invocation, Machine
 from agent_harness.guards.marks import HOLE
+from agent_harness.guards.options import name_set
 from agent_harness.guards.targets import judge_target
 
 _TREE = re.compile(
@@ -93,9 +94,7 @@ def _try_list(machine: Machine, words: list[str], inv: Invocation) -> None:
         machine.dispatch(Invocation(list(words), inv.state.copy(), dict(inv.env)))
 
 
-_STARTERS = frozenset(
-    "rm git sh bash zsh dash find shred unlink gh rsync sudo env dd truncate mv xargs nohup timeout rmdir".split()
-)
+_STARTERS = name_set("rm git sh bash zsh dash find shred unlink gh rsync sudo env dd truncate mv xargs nohup timeout rmdir")
 
 
 def _judge_delete(machine: Machine, code: str, match: re.Match[str], inv: Invocation, *, whole: bool) -> None:

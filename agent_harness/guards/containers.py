@@ -9,8 +9,10 @@ from agent_harness.guards.state import State
 from agent_harness.guards.targets import absolute
 
 _TAKING = (
-    "-v --volume --mount -e --env --env-file -w --workdir -u --user -p --publish --name --network --net --entrypoint -h --hostname -l --label --add-host "
-    "--cpus -m --memory --platform --restart --tmpfs --device --cap-add --cap-drop --security-opt --gpus --shm-size --ulimit --pull -c --ipc --pid"
+    "-v --volume --mount -e --env --env-file -w --workdir -u --user -p --publish --name --network "
+    "--net --entrypoint -h --hostname -l --label --add-host "
+    "--cpus -m --memory --platform --restart --tmpfs "
+    "--device --cap-add --cap-drop --security-opt --gpus --shm-size --ulimit --pull -c --ipc --pid"
 )
 
 

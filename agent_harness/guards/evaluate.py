@@ -10,9 +10,11 @@ from agent_harness.guards.containers import CONTAINERS
 from agent_harness.guards.expand import Expander
 from agent_harness.guards.find import FINDERS
 from agent_harness.guards.gitrun import GIT
+from agent_harness.guards.lexer import Heredoc
 from agent_harness.guards.machine import Blocked, Finding, Handler, Invocation, Unanalysed
-from agent_harness.guards.marks import ANY_MARK, GONE, HOLE, NOTHING, PATTERN, literal, show, unknown
+from agent_harness.guards.marks import ANY_MARK, GONE, HOLE, NOTHING, PATTERN, TEST, literal, show, unknown
 from agent_harness.guards.nested import INTERPRETER, NESTED, interpreter
+from agent_harness.guards.options import name_set
 from agent_harness.guards.parse import Body, Script, parse
 from agent_harness.guards.printing import PRINTERS, say_unknown
 from agent_harness.guards.state import State, distinct
@@ -25,10 +27,11 @@ MAX_STEPS = 20_000
 MAX_DEPTH = 24
 _HANDLERS: dict[str, Handler] = {**PRINTERS, **BUILTINS, **WRAPPERS, **NESTED, **FINDERS, **CONTAINERS, **GIT}
 # Programs that only take names and texts: what follows them is never a command of its own.
-_TEXT_ONLY = frozenset(
-    "man info apropos whatis touch mkdir chmod chown stat file wc diff cmp cut tr paste column nl od xxd jq yq less more test npm yarn pnpm pip pip3 "
-    "apt apt-get brew cargo go rustup rustc gcc cc cmake ninja pytest ruff mypy tsc eslint prettier systemctl service ps top df du free uname date id "
-    "whoami hostname logger notify-send say glab code open rg ag ack codespell aspell helm kubectl terraform rm gpg ssh-add ssh-keygen curl wget".split()
+_TEXT_ONLY = name_set(
+    "man info apropos whatis touch mkdir chmod chown stat file wc diff cmp cut tr paste column nl od xxd jq yq less more "
+    "test npm yarn pnpm pip pip3 apt apt-get brew cargo go rustup rustc gcc cc cmake ninja pytest ruff mypy tsc eslint "
+    "prettier systemctl service ps top df du free uname date id whoami hostname logger notify-send say glab code open rg "
+    "ag ack codespell aspell helm kubectl terraform rm gpg ssh-add ssh-keygen curl wget"
 )
 Rule = Callable[["Evaluator", Invocation], None]
 
@@ -50,7 +53,7 @@ class Evaluator:
         self._walker = Walker(self)
         self._steps = 0
         self._depth = 0
-        self._heredocs = 0
+        self._documents: dict[str, Heredoc] = {}
         self._scripts: dict[str, Script] = {}
         self._running: list[tuple[Body, tuple[str, ...]]] = []
         self._facts: GitFacts | None = None
@@ -107,8 +110,8 @@ class Evaluator:
         """Run shell text in the shell of that state."""
         script = self._scripts.get(code)
         if script is None:
-            script = self._scripts[code] = parse(code, self._heredocs)
-            self._heredocs += len(script.heredocs)
+            script = self._scripts[code] = parse(code, len(self._documents))
+            self._documents |= script.heredocs
         self.tick(1 + len(code) // 200)
         self._depth += 1
         if self._depth > MAX_DEPTH:
@@ -152,6 +155,10 @@ class Evaluator:
             state.adopt(ends[0])
         outs = {end.out.rstrip("\n") for end in ends}
         return outs.pop() if len(outs) == 1 else HOLE
+
+    def document(self, name: str) -> Heredoc | None:
+        """The heredoc or here-string behind a stand-in."""
+        return self._documents.get(name)
 
     def read_file(self, path: str, state: State) -> str:
         """The text of a file as far as this line wrote it."""
@@ -201,7 +208,7 @@ class Evaluator:
     def _nameless(self, inv: Invocation, name: str) -> bool:
         """Whether the command's name is not known; refused, unless what follows the last slash is plain."""
         last = name.rpartition("/")[2]
-        if literal(name) or ("/" in name and last and literal(last) and not PATTERN.search(name)):
+        if literal(name) or name == TEST or ("/" in name and last and literal(last) and not PATTERN.search(name)):
             return False
         if not NOTHING.sub("", name) or unknown(name) or PATTERN.search(name):
             reason = "which program it runs cannot be known before it runs"

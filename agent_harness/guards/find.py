@@ -12,21 +12,21 @@ from dataclasses import dataclass, field
 
 from agent_harness.guards.machine import Finding, Handler, Invocation, Machine
 from agent_harness.guards.marks import DEEP, GONE, HOLE, SAFE, STAR, UNSET, literal, show, strip_nothing, unknown
-from agent_harness.guards.options import leading
+from agent_harness.guards.options import leading, name_set
 from agent_harness.guards.parameters import glob_regex
 from agent_harness.guards.state import State
 from agent_harness.guards.targets import INSIDE, absolute, inside, judge_place, judge_target
 from agent_harness.guards.wrappers import run_external
 
-_VALUED = frozenset(
-    "-name -iname -path -ipath -wholename -iwholename -regex -iregex -type -xtype -newer -mtime -mmin -atime -amin -ctime -cmin -size -perm -user "
-    "-group -maxdepth -mindepth -fstype -inum -links -lname -ilname -samefile -uid -gid -used -regextype -anewer -cnewer -printf -fprint "
-    "-fprint0 -fls -context".split()
+_VALUED = name_set(
+    "-name -iname -path -ipath -wholename -iwholename -regex -iregex -type -xtype -newer -mtime -mmin -atime -amin -ctime "
+    "-cmin -size -perm -user -group -maxdepth -mindepth -fstype -inum -links -lname -ilname -samefile -uid -gid -used "
+    "-regextype -anewer -cnewer -printf -fprint -fprint0 -fls -context"
 )
-_ALWAYS = frozenset(
-    "-maxdepth -mindepth -depth -d -mount -xdev -follow -noleaf -daystart -regextype -warn -nowarn -ignore_readdir_race".split()
+_ALWAYS = name_set(
+    "-maxdepth -mindepth -depth -d -mount -xdev -follow -noleaf -daystart -regextype -warn -nowarn -ignore_readdir_race"
 )
-_PRINTS = frozenset("-print -print0 -ls -printf -fprint -fprint0 -fls".split())
+_PRINTS = name_set("-print -print0 -ls -printf -fprint -fprint0 -fls")
 _GIT_PATHS = (
     ".git",
     ".git/config",
@@ -124,23 +124,9 @@ def _evaluate(test: _Test, walk: _Walk, sure: bool) -> bool | None:
     """What a test says of a path; None when only the disk knows. Notes the actions that are reached."""
     match test.kind:
         case "and":
-            result: bool | None = True
-            for part in test.parts:
-                outcome = _evaluate(part, walk, sure)
-                if outcome is False:
-                    return False
-                if outcome is None:
-                    result, sure = None, False
-            return result
+            return _chain(test.parts, walk, sure, decides=False)
         case "or":
-            result = False
-            for part in test.parts:
-                outcome = _evaluate(part, walk, sure)
-                if outcome is True:
-                    return True
-                if outcome is None:
-                    result, sure = None, False
-            return result
+            return _chain(test.parts, walk, sure, decides=True)
         case "list":
             return [_evaluate(part, walk, sure) for part in test.parts][-1]
         case "not":
@@ -156,6 +142,18 @@ def _evaluate(test: _Test, walk: _Walk, sure: bool) -> bool | None:
             return True if test.kind == "-delete" else None
         case _:
             return _simple(test, walk)
+
+
+def _chain(parts: list[_Test], walk: _Walk, sure: bool, *, decides: bool) -> bool | None:
+    """Tests one after the other until one answers `decides`; after an unknown answer the rest is only maybe reached."""
+    result: bool | None = not decides
+    for part in parts:
+        outcome = _evaluate(part, walk, sure)
+        if outcome is decides:
+            return decides
+        if outcome is None:
+            result, sure = None, False
+    return result
 
 
 def _simple(test: _Test, walk: _Walk) -> bool | None:
@@ -303,10 +301,7 @@ def _fd(machine: Machine, inv: Invocation) -> list[State]:
     everything = not rest or rest[0] in (".", "", ".*")
     out: list[str] = []
     for path in paths:
-        if not strip_nothing(path):
-            item = path
-        else:
-            item = path.rstrip("/") + "/" + DEEP + "/" + (STAR if everything else SAFE)
+        item = path if not strip_nothing(path) else path.rstrip("/") + "/" + DEEP + "/" + (STAR if everything else SAFE)
         out.append(item)
         if command:
             held = any("{" in word for word in command)

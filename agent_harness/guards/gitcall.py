@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from agent_harness.guards.machine import Invocation, Machine
-from agent_harness.guards.marks import HOLE, UNKNOWN, plain_list, unknown
+from agent_harness.guards.marks import GONE, HOLE, UNKNOWN, unknown
 from agent_harness.guards.state import State
 from agent_harness.guards.targets import absolute, inside
 
@@ -24,7 +24,8 @@ PROGRAM_KEY = re.compile(
     r"|uploadpack\.packobjectshook|remote\..*\.(receivepack|uploadpack)"
 )
 PROGRAM_VARIABLES = (
-    "GIT_SSH_COMMAND", "GIT_PAGER", "GIT_EDITOR", "GIT_SEQUENCE_EDITOR", "GIT_EXTERNAL_DIFF", "GIT_ASKPASS", "PAGER", "EDITOR", "VISUAL",
+    "GIT_SSH_COMMAND", "GIT_PAGER", "GIT_EDITOR", "GIT_SEQUENCE_EDITOR", "GIT_EXTERNAL_DIFF", "GIT_ASKPASS",
+    "PAGER", "EDITOR", "VISUAL",
 )  # fmt: skip
 
 
@@ -64,7 +65,7 @@ class GitCall:
 
 def read_git(machine: Machine, inv: Invocation) -> GitCall | None:
     """The git call; None when nothing but options is there."""
-    words = plain_list(inv.argv)
+    words = [word for word in inv.argv if word == "" or word.strip(GONE)]
     state = inv.state.copy()
     git_dir, tree = inv.getenv("GIT_DIR"), inv.getenv("GIT_WORK_TREE")
     call = GitCall("", [], state, [], None, ours=True)
@@ -81,23 +82,12 @@ def read_git(machine: Machine, inv: Invocation) -> GitCall | None:
         if name in _TAKES_VALUE and not equals:
             value = words[at] if at < len(words) else ""
             at += 1
-        match name:
-            case "-C":
-                state.cwd = absolute(value, state) if not unknown(value) else None
-            case "-c":
-                key, equals, setting = value.partition("=")
-                put(call.config, key, setting if equals else "true")
-                call.foreign_config |= key.lower().startswith("include") or unknown(key)
-            case "--config-env":
-                put(call.config, value.partition("=")[0], HOLE)
-            case "--git-dir":
-                git_dir = value
-            case "--work-tree":
-                tree = value
-            case "--exec-path":
-                call.other_programs = True
-            case _:
-                pass
+        if name == "--git-dir":
+            git_dir = value
+        elif name == "--work-tree":
+            tree = value
+        else:
+            _global_option(call, name, value)
     call.leading = words[1:at]
     if at >= len(words):
         return None
@@ -106,6 +96,22 @@ def read_git(machine: Machine, inv: Invocation) -> GitCall | None:
         tree = setting[-1]
     call.worktree, call.ours = _place(machine, state, git_dir, tree)
     return call
+
+
+def _global_option(call: GitCall, name: str, value: str) -> None:
+    match name:
+        case "-C":
+            call.state.cwd = None if unknown(value) else absolute(value, call.state)
+        case "-c":
+            key, equals, setting = value.partition("=")
+            put(call.config, key, setting if equals else "true")
+            call.foreign_config |= key.lower().startswith("include") or unknown(key)
+        case "--config-env":
+            put(call.config, value.partition("=")[0], HOLE)
+        case "--exec-path":
+            call.other_programs = True
+        case _:
+            pass
 
 
 def put(config: dict[str, tuple[str, ...]], key: str, value: str, *, add: bool = False) -> None:

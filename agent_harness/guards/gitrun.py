@@ -1,4 +1,4 @@
-"""What git commands other than push do to the world of this line: aliases, programs that they start, HEAD, configuration, output."""
+"""What git commands other than push do to the world of this line: aliases, programs, HEAD, configuration, output."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ import re
 from agent_harness.guards.gitcall import PROGRAM_KEY, PROGRAM_VARIABLES, GitCall, alias_words, put, read_git
 from agent_harness.guards.machine import Handler, Invocation, Machine, Unanalysed
 from agent_harness.guards.marks import DEEP, HOLE, SAFE, plain_list, unknown, vague
-from agent_harness.guards.options import operands, values_of
+from agent_harness.guards.options import name_set, operands, values_of
 from agent_harness.guards.state import State
 
 MAX_ALIASES = 10
-_BUILTIN = frozenset(
-    "add am annotate apply archive bisect blame branch bundle cat-file check-ignore checkout cherry cherry-pick clean clone commit config describe diff "
-    "difftool fetch filter-branch for-each-ref format-patch fsck gc grep help init log ls-files ls-remote ls-tree merge merge-base mergetool mv notes "
-    "pull push range-diff rebase reflog remote repack replace request-pull reset restore rev-list rev-parse revert rm send-pack shortlog show "
-    "show-branch show-ref sparse-checkout stash status submodule subtree svn switch symbolic-ref tag update-index update-ref version worktree lfs".split()
+_BUILTIN = name_set(
+    "add am annotate apply archive bisect blame branch bundle cat-file check-ignore checkout cherry cherry-pick clean "
+    "clone commit config describe diff difftool fetch filter-branch for-each-ref format-patch fsck gc grep help init log "
+    "ls-files ls-remote ls-tree merge merge-base mergetool mv notes pull push range-diff rebase reflog remote repack "
+    "replace request-pull reset restore rev-list rev-parse revert rm send-pack shortlog show show-branch show-ref sparse- "
+    "checkout stash status submodule subtree svn switch symbolic-ref tag update-index update-ref version worktree lfs"
 )
 
 

@@ -1,7 +1,7 @@
 """Finds where quotes, substitutions and heredocs of shell text end, and cuts heredoc bodies out.
 
 The grammar loses commands behind some heredocs (`cat <<E; cmd`), so bodies are taken out before it sees the text and a plain
-redirection stands in their place. `parse` checks that the grammar meets each of those redirections as one: two readers must agree.
+redirection stands in their place. `parse` checks that the grammar meets each of them as one: two readers must agree.
 """
 
 from __future__ import annotations

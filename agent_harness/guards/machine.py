@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from agent_harness.guards.marks import strip_nothing
 from agent_harness.guards.state import State
 from agent_harness.world import GitFacts, World
+
+if TYPE_CHECKING:
+    from agent_harness.guards.lexer import Heredoc
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +134,10 @@ class Machine(Protocol):
 
     def capture(self, code: str, state: State) -> str:
         """What shell text would print, in a subshell of that state."""
+        ...
+
+    def document(self, name: str) -> Heredoc | None:
+        """The heredoc or here-string that a stand-in redirection means."""
         ...
 
     def read_file(self, path: str, state: State) -> str:

@@ -20,6 +20,7 @@ DIGITS = "\ue008"  # a number
 UNSET = "\ue009"  # nothing, from a quoted variable that is not set
 GONE = "\ue00a"  # nothing, from an unquoted variable that is not set: alone it is no word at all
 STORED = "\ue00b"  # both ends of the name of a text that the command carries (heredoc, process substitution)
+TEST = "\ue00c"  # the name of a `[` command, where the grammar does better without the bracket
 
 ANY_MARK = re.compile("[\ue000-\ue0ff]")
 UNKNOWN = re.compile(f"[{HOLE}{GAP}]")
@@ -38,7 +39,7 @@ _SHOWN = {
     UNSET: "",
     GONE: "",
 }
-_TABLE = str.maketrans({**_SHOWN, STORED: ""})
+_TABLE = str.maketrans({**_SHOWN, STORED: "", TEST: "["})
 
 
 def show(text: str) -> str:

@@ -16,8 +16,9 @@ INTERPRETER = re.compile(
     r"(python|pypy|node|nodejs|deno|bun|perl|ruby|php|lua|awk|gawk|mawk|nawk|osascript|pwsh|powershell|tclsh|rscript)[\d.]*"
 )
 _CODE_OPTIONS: dict[str, str] = {
-    "python": "-c", "pypy": "-c", "node": "-e --eval -p --print", "nodejs": "-e --eval -p --print", "bun": "-e --eval", "perl": "-e -E",
-    "ruby": "-e", "php": "-r", "lua": "-e", "osascript": "-e", "pwsh": "-c -Command -command", "powershell": "-c -Command -command",
+    "python": "-c", "pypy": "-c", "node": "-e --eval -p --print", "nodejs": "-e --eval -p --print", "bun": "-e --eval",
+    "perl": "-e -E", "ruby": "-e", "php": "-r", "lua": "-e", "osascript": "-e",
+    "pwsh": "-c -Command -command", "powershell": "-c -Command -command",
     "rscript": "-e", "deno": "", "tclsh": "",
 }  # fmt: skip
 
@@ -121,7 +122,7 @@ def interpreter(machine: Machine, inv: Invocation) -> list[State]:
             code = inv.state.stdin
     if code is None:
         return _done(inv.state)
-    if (UNSET in code or GONE in code) and not plain_list([code])[:1] == [code] and not plain_list([code])[0].strip():
+    if (UNSET in code or GONE in code) and plain_list([code])[:1] != [code] and not plain_list([code])[0].strip():
         machine.block(opaque(code, "a variable that is not set is run as code"))
     if _unreadable(code):
         machine.block(opaque(inv.argv[0], "the code that it would run cannot be known before it runs"))

@@ -13,7 +13,8 @@ def pair(text: str, separator: str) -> tuple[str, str]:
 
 
 @cache
-def _table(spec: str) -> frozenset[str]:
+def name_set(spec: str) -> frozenset[str]:
+    """The names in a list written as one text."""
     return frozenset(spec.split())
 
 
@@ -24,18 +25,18 @@ def operands(args: Sequence[str], with_value: str) -> list[str]:
         args: words after the program's name.
         with_value: options that take their value from the next word, separated by blanks (`-n --size`).
     """
-    return list(_split(args, _table(with_value))[0])
+    return list(_split(args, name_set(with_value))[0])
 
 
 def values_of(args: Sequence[str], names: str, with_value: str = "") -> list[str]:
     """The values given to any of the named options, in order: `-C x`, `-Cx`, `--dir x`, `--dir=x`."""
-    wanted = _table(names)
-    return [value for name, value in _split(args, wanted | _table(with_value))[1] if name in wanted]
+    wanted = name_set(names)
+    return [value for name, value in _split(args, wanted | name_set(with_value))[1] if name in wanted]
 
 
 def leading(args: Sequence[str], with_value: str) -> tuple[list[tuple[str, str]], list[str]]:
     """The options at the front, as (name, value), and everything from the first operand on: for programs that run another."""
-    taking = _table(with_value)
+    taking = name_set(with_value)
     found: list[tuple[str, str]] = []
     at = 0
     while at < len(args):

@@ -6,11 +6,12 @@ import re
 from collections.abc import Callable
 
 from agent_harness.guards.marks import ANY_MARK, DIGITS, HOLE, UNSET, strip_nothing
+from agent_harness.guards.options import name_set
 from agent_harness.guards.state import State, Value
 
 _NAME = re.compile(r"[A-Za-z_]\w*|\d+|[@*#?$!-]")
 _SUBSCRIPT = re.compile(r"\[([^\]]*)\]")
-NUMBERS = frozenset("? $ ! RANDOM SECONDS LINENO UID EUID PPID BASHPID EPOCHSECONDS SRANDOM COLUMNS LINES".split())
+NUMBERS = name_set("? $ ! RANDOM SECONDS LINENO UID EUID PPID BASHPID EPOCHSECONDS SRANDOM COLUMNS LINES")
 
 
 class Exits(Exception):

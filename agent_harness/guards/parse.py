@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 
 from agent_harness.guards.lexer import Heredoc, Scanner
 from agent_harness.guards.machine import Unanalysed
-from agent_harness.guards.marks import STORED
+from agent_harness.guards.marks import STORED, TEST
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
 
+# A `[` in command position; some of its operands confuse the grammar, as a plain command they do not.
+_TEST = re.compile(r"((?:^|[;&|\n({!]|\b(?:if|then|else|elif|do|while|until)\b)[ \t]*)\[(?=[ \t])", re.MULTILINE)
 MAX_BYTES = 131_072  # one argument of a process cannot be longer on Linux, so such a line cannot run anyway
 # Words that the grammar takes for a command's name; the same length keeps offsets.
 _PREFIX = re.compile(
@@ -90,6 +92,9 @@ def parse(text: str, taken: int = 0) -> Script:
     text = _SELECT.sub(lambda found: found.group(1) + "for   ", text)
     source = text.encode()
     root = _parser().parse(source).root_node
+    if root.has_error and (plainer := _TEST.sub(lambda found: found.group(1) + TEST, text)) != text:
+        source = plainer.encode()
+        root = _parser().parse(source).root_node
     if root.has_error:
         raise Unanalysed(_where(root, source), "write it in plainer shell, or put longer text into a file with edit_file first")
     if heredocs and _stand_ins(root) != len(heredocs):

@@ -96,7 +96,7 @@ def _sequence(machine: Machine, inv: Invocation) -> list[State]:
 def _make_temporary(machine: Machine, inv: Invocation) -> list[State]:
     _ = machine
     state = inv.state
-    folder = inv.getenv("TMPDIR") or "/tmp"  # noqa: S108 - where mktemp itself would go
+    folder = inv.getenv("TMPDIR") or "/tmp"
     given = values_of(inv.args, "-p --tmpdir")
     words = operands(inv.args, "-p")
     template = words[0] if words else "tmp.XXXXXXXXXX"
@@ -182,7 +182,8 @@ def say_unknown(machine: Machine, inv: Invocation) -> list[State]:
 
 PRINTERS: dict[str, Handler] = {
     "echo": _echo, "pwd": _pwd, "cat": _cat, "tee": _tee, "head": _filter, "tail": _filter, "sort": _filter, "uniq": _filter,
-    "grep": _filter, "egrep": _filter, "fgrep": _filter, "rg": _filter, "seq": _sequence, "mktemp": _make_temporary, "basename": _base_name, "dirname": _base_name,
+    "grep": _filter, "egrep": _filter, "fgrep": _filter, "rg": _filter,
+    "seq": _sequence, "mktemp": _make_temporary, "basename": _base_name, "dirname": _base_name,
     "realpath": _real_path, "readlink": _real_path, "which": _which, "ls": _list, "cp": _copy_text, "mv": _copy_text,
     "ln": _copy_text, "install": _copy_text,
 }  # fmt: skip

@@ -13,8 +13,8 @@ from agent_harness.guards.routes import check_route
 
 # git's own table: long option -> whether it takes a value from the next word.
 _LONG: dict[str, bool] = {
-    "verbose": False, "quiet": False, "repo": True, "all": False, "branches": False, "mirror": False, "delete": False, "tags": False,
-    "dry-run": False, "porcelain": False, "force": False, "force-with-lease": False, "force-if-includes": False,
+    "verbose": False, "quiet": False, "repo": True, "all": False, "branches": False, "mirror": False, "delete": False,
+    "tags": False, "dry-run": False, "porcelain": False, "force": False, "force-with-lease": False, "force-if-includes": False,
     "recurse-submodules": True, "receive-pack": True, "exec": True, "set-upstream": False, "progress": False, "prune": False,
     "verify": False, "follow-tags": False, "signed": False, "atomic": False, "push-option": True, "ipv4": False, "ipv6": False,
     "thin": False, "help": False,

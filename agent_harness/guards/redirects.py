@@ -7,13 +7,12 @@ from collections.abc import Sequence
 from agent_harness.guards.expand import Expander
 from agent_harness.guards.machine import Invocation, Machine, Redirection, Unanalysed
 from agent_harness.guards.marks import HOLE, STORED, unknown
-from agent_harness.guards.parse import Script
 from agent_harness.guards.rm import emptied
 from agent_harness.guards.state import State
 from agent_harness.guards.targets import absolute
 
 
-def input_of(machine: Machine, script: Script, redirects: Sequence[Redirection], state: State) -> str | None:
+def input_of(machine: Machine, redirects: Sequence[Redirection], state: State) -> str | None:
     """The text on standard input; None when no redirection changes it."""
     given = None
     for redirect in redirects:
@@ -22,7 +21,7 @@ def input_of(machine: Machine, script: Script, redirects: Sequence[Redirection],
         if not redirect.target.startswith(STORED):
             given = machine.read_file(redirect.target, state)
             continue
-        document = script.heredocs.get(redirect.target)
+        document = machine.document(redirect.target)
         if document is None:
             raise Unanalysed("a heredoc lost its text", "write the text with edit_file first")
         expander = Expander(machine, state)

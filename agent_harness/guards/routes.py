@@ -115,8 +115,9 @@ def _named(machine: Machine, inv: Invocation, ref: str) -> None:
 
 
 _CURL = (
-    "-X --request -d --data --data-raw --data-binary --data-urlencode --json -H --header -u --user -o --output -F --form -A --user-agent -e --referer "
-    "-b --cookie -c --cookie-jar -T --upload-file -w --write-out -m --max-time --url --connect-timeout --retry -x --proxy -E --cert --key --cacert"
+    "-X --request -d --data --data-raw --data-binary --data-urlencode --json -H --header -u --user -o --output "
+    "-F --form -A --user-agent -e --referer -b --cookie -c --cookie-jar -T --upload-file -w --write-out -m --max-time "
+    "--url --connect-timeout --retry -x --proxy -E --cert --key --cacert"
 )
 _WGET = "--method --body-data --body-file --post-data --post-file --header -O -o -P --user --password -U -t -T --timeout --tries"
 

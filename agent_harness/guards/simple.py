@@ -20,14 +20,14 @@ _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(\[[^\]]*\])?(\+?=)", re.DOTALL)
 _DECLARES = frozenset(("export", "declare", "typeset", "readonly", "local"))
 
 
-def spans(nodes: Iterable[Node]) -> list[tuple[int, int]]:
-    """The byte ranges of words: nodes that touch each other are one word."""
+def spans(script: Script, nodes: Iterable[Node]) -> list[tuple[int, int]]:
+    """The byte ranges of words: nodes that touch each other, or have only a line continuation between them, are one word."""
     found: list[tuple[int, int]] = []
     for node in nodes:
         start, end = node.start_byte, node.end_byte
         if start == end:
             continue
-        if found and found[-1][1] == start:
+        if found and (found[-1][1] == start or not script.source[found[-1][1] : start].replace(b"\\\n", b"")):
             found[-1] = (found[-1][0], end)
         else:
             found.append((start, end))
@@ -52,14 +52,12 @@ class Simple:
         parts: list[Node] = []
         found: list[Node] = []
         for child in [] if node is None else node.children:
-            if child.type == "variable_assignment" and not parts:
-                found.append(child)
-            elif child.type == "file_redirect":
+            if (child.type == "variable_assignment" and not parts) or child.type == "file_redirect":
                 found.append(child)
             elif child.type != "comment":
                 parts.append(child)
         expander = Expander(self._machine, state)
-        words = [script.text(start, end) for start, end in spans(parts)]
+        words = [script.text(start, end) for start, end in spans(script, parts)]
         files = [each for each in found if each.type == "file_redirect"]
         sources, extra = _redirections(script, [*files, *redirects])
         argv: list[str] = []
@@ -73,7 +71,7 @@ class Simple:
             for name, value in env.items():
                 state.set(name, value)
         targets = [Redirection(fd, operator, self._target(expander, operator, text)) for fd, operator, text in sources]
-        return self._perform(script, argv, state, env, targets)
+        return self._perform(argv, state, env, targets)
 
     def grouped(self, script: Script, body: Node, redirects: Sequence[Node], state: State) -> list[State]:
         """Run a compound statement with redirections."""
@@ -82,19 +80,16 @@ class Simple:
             raise Unanalysed(f"words follow a redirection of a group: {extra[0]!r}")
         expander = Expander(self._machine, state)
         targets = [Redirection(fd, operator, self._target(expander, operator, text)) for fd, operator, text in sources]
-        return self._around(script, targets, state, None, lambda: self._run(script, body, state))
+        return self._around(targets, state, None, lambda: self._run(script, body, state))
 
-    def _perform(
-        self, script: Script, argv: list[str], state: State, env: dict[str, str], redirects: list[Redirection]
-    ) -> list[State]:
+    def _perform(self, argv: list[str], state: State, env: dict[str, str], redirects: list[Redirection]) -> list[State]:
         inv = Invocation(argv, state, env, redirects)
         if argv:
-            return self._around(script, redirects, state, inv, lambda: self._machine.dispatch(inv))
-        return self._around(script, redirects, state, inv, lambda: [state.done(True)])
+            return self._around(redirects, state, inv, lambda: self._machine.dispatch(inv))
+        return self._around(redirects, state, inv, lambda: [state.done(True)])
 
     def _around(
         self,
-        script: Script,
         redirects: list[Redirection],
         state: State,
         inv: Invocation | None,
@@ -102,7 +97,7 @@ class Simple:
     ) -> list[State]:
         """Run `body` with input and output redirected, then restore both."""
         outer_in, outer_out = state.stdin, state.out
-        given = input_of(self._machine, script, redirects, state)
+        given = input_of(self._machine, redirects, state)
         if given is not None:
             state.stdin = given
         state.out = ""
@@ -145,7 +140,7 @@ class Simple:
         array = next((child for child in node.children if child.type == "array"), None)
         if array is not None:
             items: list[str] = []
-            for start, end in spans(child for child in array.children if child.type not in ("(", ")", "comment")):
+            for start, end in spans(script, (child for child in array.children if child.type not in ("(", ")", "comment"))):
                 items += expander.fields(script.text(start, end))
             old = state.variables.get(name, ()) if operator == "+=" else ()
             state.set(name, (*(old if isinstance(old, tuple) else (old,)), *items))
@@ -173,7 +168,9 @@ class Simple:
                 if keyword == "export" or "-x" in _options(script, children):
                     match = _ASSIGNMENT.match(script.text(child.start_byte, child.end_byte))
                     state.exported |= {match.group(1)} if match else set()
-        others = spans(child for child in children if child.type not in ("variable_assignment", "comment") and child not in files)
+        others = spans(
+            script, (child for child in children if child.type not in ("variable_assignment", "comment") and child not in files)
+        )
         words: list[str] = []
         for start, end in others:
             words += Expander(self._machine, state).fields(script.text(start, end))
@@ -199,7 +196,7 @@ def _redirections(script: Script, nodes: Iterable[Node]) -> tuple[list[tuple[str
                 operator = child.type
             else:
                 rest.append(child)
-        words = [script.text(start, end) for start, end in spans(rest)]
+        words = [script.text(start, end) for start, end in spans(script, rest)]
         found.append((descriptor, operator, words[0] if words else ""))
         extra += words[1:]
     return found, extra

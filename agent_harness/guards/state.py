@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -132,11 +132,16 @@ def distinct(states: Iterable[State], limit: int = 12) -> list[State]:
     return [first]
 
 
+def _blur_values(values: MutableMapping[str, Value] | MutableMapping[str, str], others: Mapping[str, Value]) -> None:
+    for name in {*values, *others}:
+        if values.get(name) != others.get(name):
+            values[name] = HOLE
+
+
 def blur(state: State, other: State) -> None:
     """Make everything unknown in `state` that is different in `other`."""
-    for name in {*state.variables, *other.variables}:
-        if state.variables.get(name) != other.variables.get(name):
-            state.variables[name] = HOLE
+    _blur_values(state.variables, other.variables)
+    _blur_values(state.files, other.files)
     state.exported |= other.exported
     if state.cwd != other.cwd:
         state.cwd = None
@@ -150,9 +155,6 @@ def blur(state: State, other: State) -> None:
         state.branch = HOLE
     if state.config != other.config or other.foreign_config:
         state.foreign_config = True
-    for path in {*state.files, *other.files}:
-        if state.files.get(path) != other.files.get(path):
-            state.files[path] = HOLE
     state.links |= other.links
     state.programs |= other.programs
     state.functions |= other.functions

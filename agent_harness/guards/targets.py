@@ -212,7 +212,7 @@ def _judge_mounted(machine: Machine, text: str, state: State) -> Finding | None:
     outer.mounts = None
     for mounted, source in state.mounts or ():
         if path == mounted or path.startswith(mounted.rstrip("/") + "/"):
-            return judge_target(machine, source.rstrip("/") + path[len(mounted.rstrip("/")) :], outer)
+            return judge_target(machine, (source.rstrip("/") + path[len(mounted.rstrip("/")) :]) or "/", outer)
         if mounted.startswith(path.rstrip("/") + "/"):
             return judge_target(machine, source, outer)
     return None

@@ -215,9 +215,8 @@ class Walker:
         running, seen = [state], [state.copy()]
         for round_number in range(_LINES):
             running = self.sequence(script, condition, running)
-            left += [each.copy() for each in running if each.flow or each.status is not until or each.status is None]
-            running = [each for each in running if not each.flow and each.status is not (False if not until else True)]
-            left = [each for each in left if each.flow or each.status is not (not until)]
+            left += [each.copy() for each in running if each.flow or each.status is not (not until)]
+            running = [each for each in running if not each.flow and each.status is not until]
             running = self._rounds(script, body, running, left)
             fresh = [each for each in running if all(each != other for other in seen)]
             if not fresh:
@@ -251,7 +250,7 @@ class Walker:
         assert name_node is not None
         assert body is not None
         name = script.text(name_node.start_byte, name_node.end_byte)
-        words = [script.text(start, end) for start, end in spans(node.children_by_field_name("value"))]
+        words = [script.text(start, end) for start, end in spans(script, node.children_by_field_name("value"))]
         values = list(state.args) if not any(child.type == "in" for child in node.children) else []
         for word in words:
             values += [value for value in Expander(self._machine, state).fields(word) if value.strip(GONE) or not value]
