@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Collection, Sequence
 from typing import cast
@@ -12,6 +13,7 @@ from agent_harness.messages import ToolCall
 from agent_harness.model.base import RawCall
 
 SHOWN = 60  # characters of bad arguments quoted back
+DEEPEST = 100  # levels of nesting; no tool takes more than three, and every walk over a record goes that deep
 KINDS: dict[type, str] = {
     list: "an array",
     str: "a string",
@@ -48,7 +50,7 @@ def read_calls(raw: Sequence[RawCall], used: Collection[str], turn: int) -> list
 def read_arguments(text: str) -> tuple[dict[str, JsonValue] | str, str]:
     """The arguments as an object and no problem, or the raw text and what is wrong with it, for the model."""
     try:
-        value: JsonValue = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
+        value: JsonValue = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_finite)
     except json.JSONDecodeError as error:
         return text, _describe(text, error)
     except (ValueError, RecursionError) as error:
@@ -56,6 +58,8 @@ def read_arguments(text: str) -> tuple[dict[str, JsonValue] | str, str]:
     if not isinstance(value, dict):
         kind = KINDS[type(value)]
         return text, f"the arguments must be one JSON object, but they are {kind}: {_clip(text)}"
+    if _is_deep(value, text):
+        return text, f"the arguments are nested more than {DEEPEST} levels deep; no tool takes that"
     if _has_surrogate(text):
         return (
             text,
@@ -85,6 +89,23 @@ def _unique(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
 
 def _no_constant(name: str) -> JsonValue:
     raise ValueError(f"{name} is no JSON value")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError(f"the number {_clip(text)} is too large")
+    return number
+
+
+def _is_deep(value: JsonValue, text: str) -> bool:
+    if text.count("[") + text.count("{") <= DEEPEST:
+        return False
+    level: list[JsonValue] = [value]
+    for _ in range(DEEPEST):
+        inner = [each.values() if isinstance(each, dict) else each for each in level if isinstance(each, dict | list)]
+        level = [each for group in inner for each in group]
+    return any(isinstance(each, dict | list) for each in level)
 
 
 def _has_surrogate(text: str) -> bool:

@@ -27,6 +27,9 @@ from agent_harness.model.base import RawCall
         ('{"path": "a.txt", "path": "../../x"}', "'path' is there twice"),
         ('{"a": {"b": 1, "b": 2}}', "'b' is there twice"),
         ('{"path": NaN}', "NaN"),
+        ('{"timeout_s": 1e999}', '"1e999" is too large'),
+        ('{"a": ' + "[" * 600 + "]" * 600 + "}", "nested more than 100 levels"),
+        ('{"a": ' * 101 + "1" + "}" * 101, "nested more than 100 levels"),
         ('{"path": "out.txt", "content": "line one\\nline tw', "too early"),
         ('{"path": "\\ud800"}', "surrogate"),
         ("{" + "z" * 300_000, "no valid JSON"),
@@ -38,6 +41,11 @@ def test_arguments_that_are_no_json_object_stay_raw_and_say_why(text: str, wrong
     assert arguments == text
     assert wrong in problem
     assert len(problem) < 500
+
+
+@pytest.mark.parametrize("text", ['{"a": ' * 100 + "1" + "}" * 100, '{"a": "' + "[{" * 500 + '"}', '{"a": 1e300}'])
+def test_arguments_at_the_edge_are_read(text: str) -> None:
+    assert read_arguments(text) == (json.loads(text), "")
 
 
 def test_a_whole_surrogate_pair_is_a_character() -> None:
