@@ -199,7 +199,7 @@ class Subscription(AsyncIterator["Record | Delta"]):
     def __init__(self, trace: Trace, after: int) -> None:
         self._trace = trace
         self._next = after + 1
-        self._deltas: deque[Delta] = deque(maxlen=RECENT)
+        self._deltas: deque[tuple[int, Delta]] = deque(maxlen=RECENT)
         self._news = anyio.Event()
 
     def wake(self) -> None:
@@ -208,7 +208,7 @@ class Subscription(AsyncIterator["Record | Delta"]):
 
     def show(self, delta: Delta) -> None:
         """Streamed text for this reader."""
-        self._deltas.append(delta)
+        self._deltas.append((self._trace.last_seq, delta))
         self._news.set()
 
     def __aiter__(self) -> Subscription:
@@ -216,9 +216,9 @@ class Subscription(AsyncIterator["Record | Delta"]):
 
     async def __anext__(self) -> Record | Delta:
         while True:
-            # Deltas come before the record of the text that they stream, so they are shown first.
-            if self._deltas:
-                return self._deltas.popleft()
+            # A delta is shown after the records that were there before it, and before the record of the text that it streams.
+            if self._deltas and self._deltas[0][0] < self._next:
+                return self._deltas.popleft()[1]
             if self._next <= self._trace.last_seq:
                 self._next += 1
                 return self._trace.get(self._next - 1)
