@@ -209,19 +209,18 @@ class StreamRedactor:
 
     def _safe_cut(self, cut: int) -> int:
         """The place after a blank, moved to the front of every secret with blanks that may have begun before it."""
-        held = self._held
-        begun = held.rfind("-----BEGIN ", 0, cut)
-        if begun >= 0:
-            key = _PRIVATE_KEY.pattern.match(held, begun)
-            if (key and key.end() > cut) or _OPEN_KEY.match(held, begun):
-                cut = self._word_start(begun)
-        moved = True
-        while moved and cut:
-            moved = False
+        held, before = self._held, -1
+        while cut != before:
+            before = cut
+            begun = held.rfind("-----BEGIN ", 0, cut)
+            if begun >= 0:
+                key = _PRIVATE_KEY.pattern.match(held, begun)
+                if (key and key.end() > cut) or _OPEN_KEY.match(held, begun):
+                    cut = self._word_start(begun)
             for opener, reach in self._reaching:
                 begun = held.find(opener, max(0, cut - reach), cut)
                 if begun >= 0:
-                    cut, moved = self._word_start(begun), True
+                    cut = self._word_start(begun)
         return cut
 
     def _word_start(self, place: int) -> int:

@@ -30,7 +30,8 @@ def before_call(call: ToolCall, world: World) -> Json:
     """The PreToolUse fields of a call whose arguments are an object."""
     arguments = call.arguments if isinstance(call.arguments, dict) else {}
     name, fields = _as_known(call.name, arguments, world.worktree)
-    return {"tool_name": name, "tool_input": fields, "tool_use_id": call.id, "agent": {"tool": call.name}}
+    about: Json = {"tool": call.name, "root": world.worktree}  # the paths of a call are those that the sandbox sees, below its root
+    return {"tool_name": name, "tool_input": fields, "tool_use_id": call.id, "agent": about}
 
 
 def after_call(call: ToolCall, result: ToolResult, world: World) -> Json:
