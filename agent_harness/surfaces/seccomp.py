@@ -20,7 +20,7 @@ FAMILIES = (1, 2, 10, 16)  # unix, inet, inet6, netlink
 TERMINAL_INPUT = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX
 X32_BIT = 0x40000000
 
-COMMON = (425, 426, 427, 428, 429, 430, 431, 432, 433, 438, 442, 443)
+COMMON = (425, 426, 427, 428, 429, 430, 431, 432, 433, 438, 442, 443, 467)
 """io_uring, the new mount calls, pidfd_getfd, quotactl_fd: the same numbers everywhere."""
 
 
