@@ -75,6 +75,9 @@ class _Said:
         self._decide(found)
         self._add(found)
         nested = found.get("hookSpecificOutput")
+        if nested is not None and not isinstance(nested, dict):
+            self.blocked = True
+            self.reasons.append("its hookSpecificOutput is no object, so its decision cannot be read")
         if isinstance(nested, dict):
             self._decide(nested)
             # What is meant for another event is not taken, except that a refusal is one wherever it stands.
@@ -137,6 +140,8 @@ def interpret(event: HookEvent, exit_code: int, stdout: str, stderr: str, sent: 
     if exit_code != 0:
         return replace(answer, broken=_how(exit_code) + _complaint(stderr))
     plain = not objects and bool(text)
+    if plain and "\0" in text:
+        return replace(answer, broken="its answer is no text in UTF-8")
     if torn and not (plain and event in TEXT_IS_CONTEXT and not text.startswith("{")):
         return replace(answer, broken="its answer begins like JSON and is none")
     if plain and event in TEXT_IS_CONTEXT:
@@ -155,7 +160,7 @@ def _complaint(stderr: str) -> str:
 
 def _objects(text: str) -> tuple[list[Json], bool]:
     """Every JSON object in the text that is not part of another, and whether something that looks like one could not be read."""
-    decoder = json.JSONDecoder()
+    decoder = json.JSONDecoder(object_pairs_hook=_all_values)
     found: list[Json] = []
     position = unreadable = 0
     torn = False
@@ -171,6 +176,14 @@ def _objects(text: str) -> tuple[list[Json], bool]:
             continue
         found.append(cast("Json", value))
     return found, torn
+
+
+def _all_values(pairs: list[tuple[str, JsonValue]]) -> Json:
+    """An object in which a name that is there twice has a list of its values: of two decisions neither is the one that counts."""
+    values: dict[str, list[JsonValue]] = {}
+    for name, value in pairs:
+        values.setdefault(name, []).append(value)
+    return {name: given[0] if len(given) == 1 else given for name, given in values.items()}
 
 
 def _without_echo(found: Json, sent: Json) -> Json:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import signal
 from collections.abc import Mapping
@@ -17,6 +18,7 @@ from agent_harness.hooks.programs import SHELL
 
 MAX_OUTPUT_BYTES = 1 << 20
 GRACE_S = 2.0  # between TERM and KILL
+UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # what some shells write by default: a refusal in it is one
 DRAIN_S = 0.2  # for output that is in the pipe when the hook has ended; a child that keeps the pipe open is not waited for
 
 
@@ -128,5 +130,5 @@ class _Bounded:
         self.full = self.full or len(self._data) >= MAX_OUTPUT_BYTES
 
     def text(self) -> str:
-        """As UTF-8; what is none is replaced."""
-        return self._data.decode("utf-8", "replace")
+        """As UTF-8, or UTF-16 when it says so by its first bytes; what is none is replaced."""
+        return self._data.decode("utf-16" if self._data[:2] in UTF_16 else "utf-8", "replace")
