@@ -131,4 +131,4 @@ class _Bounded:
 
     def text(self) -> str:
         """As UTF-8, or UTF-16 when it says so by its first bytes; what is none is replaced."""
-        return self._data.decode("utf-16" if self._data[:2] in UTF_16 else "utf-8", "replace")
+        return self._data.decode("utf-16" if self._data.startswith(UTF_16) else "utf-8", "replace")
