@@ -30,7 +30,8 @@ def before_call(call: ToolCall, world: World) -> Json:
     """The PreToolUse fields of a call whose arguments are an object."""
     arguments = call.arguments if isinstance(call.arguments, dict) else {}
     name, fields = _as_known(call.name, arguments, world.worktree)
-    about: Json = {"tool": call.name, "root": world.worktree}  # the paths of a call are those that the sandbox sees, below its root
+    # The paths of a call are those that the sandbox sees, below its root.
+    about: Json = {"tool": call.name, "root": world.worktree}
     return {"tool_name": name, "tool_input": fields, "tool_use_id": call.id, "agent": about}
 
 

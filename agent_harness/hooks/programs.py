@@ -83,7 +83,7 @@ def find_program(command: str, cwd: Path, env: Mapping[str, str]) -> Program:
     words = _first_command(command)
     while words and (words[0] in _PASSES_ON or _ASSIGNMENT.match(words[0])):
         words.pop(0)
-    word = _expanded(words[0], env) if words else None
+    word = _expanded(words[0], cwd, env) if words else None
     if word is None:
         return Program(name=command.split()[0][:60] if command.split() else "hook")
     if "/" in word:
@@ -124,8 +124,10 @@ def _first_command(command: str) -> list[str]:
     return words
 
 
-def _expanded(word: str, env: Mapping[str, str]) -> str | None:
+def _expanded(word: str, cwd: Path, env: Mapping[str, str]) -> str | None:
     """The word with plain variables and `~` replaced; None when only a shell can tell what it is."""
+    if "/" in word and (cwd / word).is_file():  # it was quoted, or holds no sign that means anything
+        return word
     word = _VARIABLE.sub(lambda match: env.get(match[1] or match[2], ""), word)
     if word == "~" or word.startswith("~/"):
         word = env.get("HOME", "~") + word[1:]
@@ -139,7 +141,7 @@ def _script_of(program: str, words: list[str], cwd: Path, env: Mapping[str, str]
         if _RUNS_AN_ARGUMENT.fullmatch(word):
             return None
         if not word.startswith("-"):
-            script = _expanded(word, env)
+            script = _expanded(word, cwd, env)
             return None if script is None else cwd / script
     return None
 
