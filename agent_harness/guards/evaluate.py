@@ -23,7 +23,7 @@ from agent_harness.guards.walk import Walker
 from agent_harness.guards.wrappers import WRAPPERS, run_external, suffix_command
 from agent_harness.world import GitFacts, World
 
-MAX_STEPS = 20_000
+MAX_STEPS = 15_000
 MAX_DEPTH = 24
 _HANDLERS: dict[str, Handler] = {**PRINTERS, **BUILTINS, **WRAPPERS, **NESTED, **FINDERS, **CONTAINERS, **GIT}
 # Programs that only take names and texts: what follows them is never a command of its own.

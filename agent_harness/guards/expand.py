@@ -12,7 +12,9 @@ from agent_harness.guards.marks import CLOSE, DIGITS, GAP, GONE, HOLE, ONE, OPEN
 from agent_harness.guards.parameters import evaluate, lookup
 from agent_harness.guards.state import State, Value
 
-_PLAIN = re.compile(r"[^\\'\"$`*?\[\]~<>()!@+]+")
+_PLAIN = re.compile(r"(?:[^\\'\"$`*?\[\]<>()!@+]|[!@+](?!\())+")
+_WILD = re.compile(r"(?:[*\[\]]|[*?](?!\())+")
+_TILDE = re.compile(r"~([A-Za-z_][\w.-]*|[+-]|)(?=/|:|$)")
 _SPECIAL = re.compile(r"\$([A-Za-z_]\w*|[0-9@*#?$!_-])")
 _ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{1,2}|[0-7]{1,3}|u[0-9a-fA-F]{1,4}|U[0-9a-fA-F]{1,8}|c.|.)", re.DOTALL)
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v", "e": "\x1b", "E": "\x1b"}
@@ -141,8 +143,10 @@ class Expander:
         if _EXTENDED.match(word, at):
             fields.add(STAR)
             return scanner.code(at + 2, ")")
-        fields.add(char.translate(_ACTIVE) if active else char)
-        return at + 1
+        wild = _WILD.match(word, at)
+        text = wild.group() if wild else char
+        fields.add(text.translate(_ACTIVE) if active else text)
+        return at + len(text)
 
     def _process(self, direction: str, code: str) -> str:
         """A process substitution: the name of a file that holds what the code prints."""
@@ -157,7 +161,7 @@ class Expander:
         return name
 
     def _tilde(self, word: str, at: int, fields: _Fields) -> int:
-        match = re.compile(r"~([A-Za-z_][\w.-]*|[+-]|)(?=/|:|$)").match(word, at)
+        match = _TILDE.match(word, at)
         if match is None:
             return at
         state, name = self._state, match.group(1)
@@ -213,6 +217,7 @@ class Expander:
 
     def _expansion(self, text: str, at: int, fields: _Fields, scanner: Scanner, *, split: bool, quoted: bool = False) -> int:
         """Add what the expansion at `at` gives; returns the index behind it."""
+        self._machine.tick()
         if text[at] == "`":
             end = scanner.construct(at)
             code = re.sub(r"\\([$`\\])" if not quoted else r"\\([$`\\\"])", r"\1", text[at + 1 : end - 1])

@@ -62,8 +62,14 @@ class ShellGuard:
 
     def _deny(self, finding: Finding) -> Verdict:
         rule = finding.rule if "." in finding.rule else f"{self._kind}.{finding.rule}"
-        words = tuple(show(word) for word in finding.words)
-        return Verdict(Decision.DENY, self.name, show(finding.reason), show(finding.instead), rule, words, show(finding.target))
+        words = tuple(_shown(word) for word in finding.words[:20])
+        reason, advice = _shown(finding.reason, 600), _shown(finding.instead, 600)
+        return Verdict(Decision.DENY, self.name, reason, advice, rule, words, _shown(finding.target))
+
+
+def _shown(text: str, most: int = 200) -> str:
+    text = show(text)
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def _words(value: object) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from agent_harness.guards.marks import ANY_MARK, DIGITS, HOLE, UNSET, strip_nothing
+from agent_harness.guards.marks import ANY_MARK, CLOSE, DEEP, DIGITS, GAP, HOLE, ONE, OPEN, STAR, UNSET, strip_nothing
 from agent_harness.guards.options import name_set
 from agent_harness.guards.state import State, Value
 
@@ -159,8 +159,6 @@ def _change(value: str, operator: str, rest: str, expand: Callable[[str], str]) 
 
 def pattern_regex(pattern: str) -> str | None:
     """A regular expression for a shell pattern whose wildcards are marks or plain; None when part of it is unknown."""
-    from agent_harness.guards.marks import CLOSE, DEEP, GAP, ONE, OPEN, STAR
-
     if HOLE in pattern or GAP in pattern:
         return None
     plain = strip_nothing(pattern).replace(STAR, "*").replace(ONE, "?").replace(OPEN, "[").replace(CLOSE, "]").replace(DEEP, "**")
@@ -168,14 +166,20 @@ def pattern_regex(pattern: str) -> str | None:
 
 
 def glob_regex(pattern: str) -> str:
-    """A regular expression that matches what the shell pattern does, `/` being an ordinary character."""
-    out: list[str] = []
+    """A regular expression whose full match is what the shell pattern matches, `/` being an ordinary character.
+
+    Each part between two stars is taken where it is first met (atomic groups), so that no pattern takes exponential time.
+    """
+    parts = [""]
     at = 0
+    out: list[str] = []
     while at < len(pattern):
         char = pattern[at]
         at += 1
         if char == "*":
-            out.append(".*")
+            parts[-1] = "".join(out)
+            out = []
+            parts.append("")
         elif char == "?":
             out.append(".")
         elif char == "\\" and at < len(pattern):
@@ -187,12 +191,16 @@ def glob_regex(pattern: str) -> str:
             at = end + 1
         else:
             out.append(re.escape(char))
-    return "(?s:" + "".join(out) + ")"
+    parts[-1] = "".join(out)
+    if len(parts) == 1:
+        return "(?s:" + parts[0] + ")"
+    middle = "".join(f"(?>.*?{part})" for part in parts[1:-1] if part)
+    return f"(?s:{parts[0]}{middle}.*{parts[-1]})"
 
 
 def _trim(value: str, side: str, longest: bool, pattern: str) -> str:
     source = pattern_regex(pattern)
-    if source is None or len(value) > 2_000:
+    if source is None or len(value) > 512:
         return HOLE
     try:
         found = re.compile(source)
@@ -210,7 +218,9 @@ def _replace(value: str, rest: str, expand: Callable[[str], str]) -> str:
     every = rest.startswith("/")
     pattern, _, new = (rest[1:] if every else rest).partition("/")
     where = pattern[:1] if pattern[:1] in ("#", "%") and not every else ""
-    source = pattern_regex(expand(pattern[len(where) :]))
+    wanted = expand(pattern[len(where) :])
+    # A search with stars would have to find the longest match; nobody needs that to name a path.
+    source = None if STAR in wanted or "*" in wanted else pattern_regex(wanted)
     replacement = expand(new)
     if source is None or len(value) > 2_000:
         return HOLE

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 # A `[` in command position; some of its operands confuse the grammar, as a plain command they do not.
 _TEST = re.compile(r"((?:^|[;&|\n({!]|\b(?:if|then|else|elif|do|while|until)\b)[ \t]*)\[(?=[ \t])", re.MULTILINE)
+_STAND_IN = re.compile(f"{STORED}\\d+{STORED}")
+_AS_FILE = "write the text with edit_file and keep the command short"
+MAX_CODE = 65_536  # characters without the bodies of heredocs: more is a file that was not written as one
 MAX_BYTES = 131_072  # one argument of a process cannot be longer on Linux, so such a line cannot run anyway
 # Words that the grammar takes for a command's name; the same length keeps offsets.
 _PREFIX = re.compile(
@@ -78,16 +81,17 @@ def parse(text: str, taken: int = 0) -> Script:
     if len(text) > MAX_BYTES or len(text.encode(errors="replace")) > MAX_BYTES:
         raise Unanalysed(
             f"it is {len(text):,} characters long, and at most {MAX_BYTES:,} bytes are read",
-            "write the text with edit_file and keep the command short",
+            _AS_FILE,
         )
     heredocs: dict[str, Heredoc] = {}
     if "<<" in text:
         store: dict[str, Heredoc] = {}
         text = Scanner(text, store).cut()
-        for number, (name, body) in enumerate(store.items(), taken):
-            new = f"{STORED}h{number}{STORED}"
-            text = text.replace(name, new)
-            heredocs[new] = body
+        names = {name: f"{STORED}h{number}{STORED}" for number, name in enumerate(store, taken)}
+        heredocs = {names[name]: body for name, body in store.items()}
+        text = _STAND_IN.sub(lambda found: names.get(found.group(), found.group()), text)
+    if len(text) > MAX_CODE:
+        raise Unanalysed(f"it has {len(text):,} characters of code, and at most {MAX_CODE:,} are read", _AS_FILE)
     text = _PREFIX.sub(lambda found: found.group(1) + " " * len(found.group(2)), text)
     text = _SELECT.sub(lambda found: found.group(1) + "for   ", text)
     source = text.encode()

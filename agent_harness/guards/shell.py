@@ -12,8 +12,8 @@ class Redirect:
     """One redirection of a command.
 
     Attributes:
-        operator: `<`, `>`, `>>`, `<<<`, `2>`, ... as written, a leading descriptor included.
-        target: the file or text, None when it cannot be known before the command runs.
+        operator: `<`, `>`, `>>`, `2>`, `<<` (a heredoc or here-string), ... a leading descriptor included.
+        target: the file, or the text of a heredoc; None when it cannot be known before the command runs.
     """
 
     operator: str
@@ -38,9 +38,38 @@ class ParsedCommand:
 
 
 def parse_commands(command: str, world: World) -> list[ParsedCommand]:
-    """Every command that the line would run, wrappers and nested shells included, in the order met.
+    """Every command that the line would run, in the order met: wrappers, nested shells and what both run included.
 
-    A line that cannot be read gives one undecidable command whose only word is unknown.
+    A command that may run in several folders or with several values is listed once for each. What a line that cannot be read
+    would run is one undecidable command whose only word is unknown, behind those that were met before. Never raises.
     """
-    _ = command
-    return [ParsedCommand((None,), world.cwd, decidable=False)]
+    from agent_harness.guards.evaluate import Evaluator
+    from agent_harness.guards.machine import Invocation, Unanalysed
+    from agent_harness.guards.marks import plain_list, show, unknown
+
+    found: dict[ParsedCommand, None] = {}
+
+    def word(text: str) -> str | None:
+        return None if unknown(text) else show(text)
+
+    def note(machine: Evaluator, inv: Invocation) -> None:
+        redirects: list[Redirect] = []
+        for each in inv.redirects:
+            document = machine.document(each.target)
+            if document is None:
+                redirects.append(Redirect(each.descriptor + each.operator, word(each.target)))
+            else:
+                redirects.append(Redirect(each.descriptor + "<<", None if unknown(document.text) else document.text))
+        argv = tuple(word(each) for each in plain_list(inv.argv))
+        known = None not in argv and inv.state.cwd is not None and all(each.target is not None for each in redirects)
+        found[ParsedCommand(argv, inv.state.cwd, tuple(redirects), known)] = None
+
+    try:
+        evaluator = Evaluator(world, rules=(note,))
+        evaluator.run_line(command)
+    except (Unanalysed, RecursionError, Exception):  # noqa: BLE001 - a policy is told that the line could not be read
+        found[ParsedCommand((None,), None, (), decidable=False)] = None
+    else:
+        if evaluator.undecidable:
+            found.setdefault(ParsedCommand((None,), None, (), decidable=False), None)
+    return list(found)

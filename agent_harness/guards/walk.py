@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from agent_harness.guards.expand import Expander
@@ -97,21 +97,31 @@ class Walker:
         return self._children(script, node, state)
 
     def _list(self, script: Script, node: Node, state: State, redirects: Sequence[Node] = ()) -> list[State]:
-        left, right = node.named_children[0], node.named_children[-1]
-        operator = next((child.type for child in node.children if child.type in ("&&", "||")), "&&")
-        after: list[State] = []
-        for result in self.run(script, left, state):
-            if result.flow:
-                after.append(result)
+        # The grammar nests long chains to the left; they are taken one by one.
+        links: list[tuple[str, Node]] = []
+        first: Node = node
+        while first.type == "list":
+            operator = next((child.type for child in first.children if child.type in ("&&", "||")), "&&")
+            links.append((operator, first.named_children[-1]))
+            first = first.named_children[0]
+        states = self.run(script, first, state)
+        for number, (operator, right) in enumerate(reversed(links), 1):
+            behind = redirects if number == len(links) else ()
+            states = distinct(self._link(script, operator == "&&", right, behind, states))
+        return states
+
+    def _link(self, script: Script, wanted: bool, right: Node, redirects: Sequence[Node], states: list[State]) -> Iterator[State]:
+        """`&& right` (wanted is True) or `|| right` behind a command that left `states`."""
+        for state in states:
+            if state.flow:
+                yield state
                 continue
-            wanted = operator == "&&"
-            if result.status is not wanted:
-                skipped = result.copy()
+            if state.status is not wanted:
+                skipped = state.copy()
                 skipped.status = not wanted
-                after.append(skipped)
-            if result.status is not (not wanted):
-                after += self._with(script, right, redirects, result)
-        return distinct(after)
+                yield skipped
+            if state.status is not (not wanted):
+                yield from self._with(script, right, redirects, state)
 
     def _pipeline(self, script: Script, node: Node, state: State, redirects: Sequence[Node] = ()) -> list[State]:
         parts = [child for child in node.named_children if child.type != "comment"]
