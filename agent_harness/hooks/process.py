@@ -40,15 +40,16 @@ class Finished:
 async def run_hook(command: str, payload: bytes, cwd: Path, env: Mapping[str, str], timeout_s: float) -> Finished:
     """Run a command line by `sh -c` until it exits; its whole process group is ended with it."""
     try:
-        process = await anyio.open_process(
-            [SHELL, "-c", command],
-            stdin=PIPE,
-            stdout=PIPE,
-            stderr=PIPE,
-            cwd=cwd,
-            env=dict(env),
-            start_new_session=True,
-        )
+        with anyio.CancelScope(shield=True):  # cancelled half-way, the process would run on with nobody to end its group
+            process = await anyio.open_process(
+                [SHELL, "-c", command],
+                stdin=PIPE,
+                stdout=PIPE,
+                stderr=PIPE,
+                cwd=cwd,
+                env=dict(env),
+                start_new_session=True,
+            )
     except (OSError, ValueError) as error:  # ValueError: a NUL in the command line
         return Finished(None, "", "", f"it cannot be started: {error}")
     out, err = _Bounded(), _Bounded()
