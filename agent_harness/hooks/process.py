@@ -39,6 +39,7 @@ class Finished:
 
 async def run_hook(command: str, payload: bytes, cwd: Path, env: Mapping[str, str], timeout_s: float) -> Finished:
     """Run a command line by `sh -c` until it exits; its whole process group is ended with it."""
+    process: Process | None = None
     try:
         with anyio.CancelScope(shield=True):  # cancelled half-way, the process would run on with nobody to end its group
             process = await anyio.open_process(
@@ -52,6 +53,7 @@ async def run_hook(command: str, payload: bytes, cwd: Path, env: Mapping[str, st
             )
     except (OSError, ValueError) as error:  # ValueError: a NUL in the command line
         return Finished(None, "", "", f"it cannot be started: {error}")
+    assert process is not None
     out, err = _Bounded(), _Bounded()
     problem = ""
     try:
