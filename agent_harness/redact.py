@@ -54,11 +54,30 @@ class Shape:
         return "".join(out)
 
 
-def _token(kind: str, prefix: str, body: str) -> Shape:
-    """A literal prefix that no word character precedes, a body, and the rest of the word."""
+def _begins(prefix: str) -> str:
+    r"""The literal prefix where a word begins: after no word character, or after an escape (`\n`, `\u003d`, `%3D`, a colour)."""
     literal = re.escape(prefix)
-    pattern = rf"{literal}(?<![A-Za-z0-9_\-]{literal})(?:{body})[A-Za-z0-9_\-]*+"
-    return Shape(prefix, re.compile(pattern), f"[REDACTED:{kind}]")
+    escapes = (
+        rf"(?<=\\[abfnrtv0]{literal})",
+        rf"(?<=\\u00[0-9A-Fa-f]{{2}}{literal})",
+        rf"(?<=%[0-9A-Fa-f]{{2}}{literal})",
+        rf"(?<=\[[0-9]m{literal})",
+        rf"(?<=[\[;][0-9]{{2}}m{literal})",
+    )
+    # Whether the two characters before can end an escape is asked first: that is what a long run of prefixes costs.
+    escaped = rf"(?<=[\\%\[;0-9A-Fa-f][0-9A-Fa-fmnrtv]{literal})(?:{'|'.join(escapes)})"
+    return rf"{literal}(?:(?<![A-Za-z0-9_\-]{literal})|{escaped})"
+
+
+def _token(kind: str, prefix: str, body: str) -> Shape:
+    """A literal prefix where a word begins, a body, and the rest of the word."""
+    return Shape(prefix, re.compile(rf"{_begins(prefix)}(?:{body})[A-Za-z0-9_\-]*+"), f"[REDACTED:{kind}]")
+
+
+def _github(prefix: str) -> Shape:
+    """Behind other words ("token_ghp_...", but not "highs_and_lows") only the classic form counts: 36 letters and digits."""
+    pattern = rf"(?:{prefix}[A-Za-z0-9]{{36}}|{_begins(prefix)}[A-Za-z0-9_.\-]{{16,}}+)[A-Za-z0-9_.\-]*+"
+    return Shape(prefix, re.compile(pattern), "[REDACTED:github-token]")
 
 
 def _named(kind: str, trigger: str, before: str, secret: str, reach: int = 0) -> Shape:
@@ -68,9 +87,12 @@ def _named(kind: str, trigger: str, before: str, secret: str, reach: int = 0) ->
 
 # Words with dashes (`sk-loading-indicator-container-2`) are no keys: those have ten letters and digits in a row, with a digit.
 _RANDOM = r"(?=(?:[A-Za-z0-9]*+[_\-]++){0,40}?(?=[A-Za-z]*+[0-9])[A-Za-z0-9]{10})"
-# Neither prose nor a variable's name is a credential: it has a digit, or a capital after a small letter.
-_MIXED = r"(?=[A-Za-z._~+/\-]{0,200}+[0-9]|[A-Z]*+[a-z]++[A-Z])"
-_SCHEME = r"(?:[Bb]earer|[Bb]asic|[Tt]oken)"
+# Neither prose nor a variable's name is a credential: it has a digit, a capital after a small letter, or no end.
+_MIXED = r"(?=[A-Za-z._~+/\-]{0,200}+[0-9]|[A-Z]*+[a-z]++[A-Z]|[a-z]{16})"
+_DIGIT = r"(?=[A-Za-z]{0,100}+[0-9])"
+_SCHEME = r"(?i:bearer|basic|token)"
+_QUOTE = r"(?:\\{0,3}['\"])?"  # also as it stands inside a string of JSON
+_IS = rf"{_QUOTE}[ \t]{{0,4}}[:=,][ \t]{{0,4}}b?{_QUOTE}"
 _BEGIN = r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
 # The lines of a key as they stand in a file, in strings, in a diff or behind line numbers. Code that names one soon has a `_`.
 _BODY = r"(?:[A-Za-z0-9+/=\s\\\"',:.]|-(?!----))"
@@ -83,13 +105,14 @@ _OPEN_KEY = re.compile(rf"-----BEGIN [A-Z ]{{0,60}}+(?:-{{0,4}}+|-----{_BODY}{{0
 # The prefixes are the providers' own, as their documentation gives them. GitHub's installation tokens have held dots, dashes and
 # underscores since 2026, so their bodies are open-ended.
 SHAPES: tuple[Shape, ...] = (
-    *(_token("github-token", f"gh{letter}_", r"[A-Za-z0-9_.\-]{16,}+") for letter in "pousr"),
+    *(_github(f"gh{letter}_") for letter in "pousr"),
     _token("github-token", "github_pat_", r"[A-Za-z0-9_]{20,}+"),
     _token("gitlab-token", "glpat-", r"[A-Za-z0-9_.\-]{16,}+"),
     _token("api-key", "sk-", rf"{_RANDOM}[A-Za-z0-9_\-]{{20,}}+"),
     _token("langfuse-key", "pk-lf-", r"[0-9a-f\-]{30,}+"),
-    _token("e2b-key", "e2b_", r"[0-9a-f]{20,}+"),
-    _token("slack-token", "xox", r"[abeprs]-[A-Za-z0-9\-]{10,}+"),
+    _token("langfuse-key", "lf_", rf"{_DIGIT}[A-Za-z0-9]{{20,}}+"),
+    _token("e2b-key", "e2b_", rf"{_DIGIT}[A-Za-z0-9]{{20,}}+"),
+    _token("slack-token", "xox", r"[abcdeprs]-[A-Za-z0-9\-]{10,}+"),
     _token("aws-key-id", "AKIA", r"[0-9A-Z]{16}(?![0-9A-Za-z_\-])"),
     _token("aws-key-id", "ASIA", r"[0-9A-Z]{16}(?![0-9A-Za-z_\-])"),
     _token("google-key", "AIza", r"[0-9A-Za-z_\-]{35}(?![0-9A-Za-z_\-])"),
@@ -101,26 +124,23 @@ SHAPES: tuple[Shape, ...] = (
     Shape(
         "://", re.compile(r"://[^\s/?#@:'\"<>\[\]{}]{0,200}+:[^\s/?#'\"<>\[\]{}]{1,400}(?=@)"), "://[REDACTED:url-credentials]"
     ),
-    _named(
-        "authorization",
-        "uthorization",
-        rf"uthorization['\"]?[ \t]{{0,4}}[:=][ \t]{{0,4}}['\"]?{_SCHEME}[ \t]{{1,4}}",
-        rf"{_MIXED}[A-Za-z0-9._~+/\-]{{8,4000}}+=*+",
-        reach=40,
-    ),
     *(
         _named(
-            "aws-secret",
+            "authorization",
             name,
-            rf"{name}['\"]?[ \t]{{0,4}}[:=][ \t]{{0,4}}['\"]?",
-            r"[A-Za-z0-9/+=]{40}(?![A-Za-z0-9/+=_\-])",
+            rf"{name}{_IS}{_SCHEME}[ \t]{{1,4}}",
+            rf"{_MIXED}[A-Za-z0-9._~+/\-]{{8,4000}}+=*+",
             reach=48,
         )
-        for name in ("aws_secret_access_key", "AWS_SECRET_ACCESS_KEY", "SecretAccessKey")
+        for name in ("uthorization", "UTHORIZATION")
+    ),
+    *(
+        _named("aws-secret", name, f"{name}{_IS}", r"[A-Za-z0-9/+=]{40}(?![A-Za-z0-9/+=_\-])", reach=48)
+        for name in ("aws_secret_access_key", "AWS_SECRET_ACCESS_KEY", "SecretAccessKey", "secretAccessKey")
     ),
 )
 _REACHING = tuple((shape.trigger, shape.reach) for shape in SHAPES if shape.reach)
-_PLACEHOLDERS = "\n".join({KNOWN, *(shape.placeholder.removeprefix("://") for shape in SHAPES)})
+_OURS = "|".join(re.escape(each) for each in dict.fromkeys((KNOWN, *(shape.placeholder for shape in SHAPES))))
 
 
 class Redactor:
@@ -132,28 +152,32 @@ class Redactor:
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         spellings = {spelling for secret in secrets for spelling in _spellings(secret.strip())}
-        # What is part of a placeholder would be replaced in it again and again.
-        usable = [spelling for spelling in spellings if spelling not in _PLACEHOLDERS]
-        self.longest_first = sorted(usable, key=lambda spelling: (-len(spelling), spelling))
+        self.longest_first = sorted(spellings, key=lambda spelling: (-len(spelling), spelling))
 
     def text(self, text: str) -> str:
         """The text with every secret replaced."""
-        for secret in self.longest_first:
-            if secret in text:
-                text = text.replace(secret, KNOWN)
+        present = [secret for secret in self.longest_first if secret in text]
+        if present:
+            # Placeholders are stepped over: a secret may be a word of one, or begin with its bracket.
+            known = re.compile(f"({_OURS})|{'|'.join(map(re.escape, present))}")
+            text = known.sub(lambda match: match[1] or KNOWN, text)
         for shape in SHAPES:
             if shape.trigger in text:
                 text = shape.clean(text)
         return text
 
     def value(self, value: JsonValue) -> JsonValue:
-        """The JSON value with every string in it, keys included, redacted."""
+        """The JSON value with every string in it, keys included, redacted; keys that become equal are numbered."""
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, list):
             return [self.value(each) for each in value]
         if isinstance(value, dict):
-            return {self.text(key): self.value(each) for key, each in value.items()}
+            clean: dict[str, JsonValue] = {}
+            for key, each in value.items():
+                name = self.text(key)
+                clean[name if name not in clean else f"{name} ({len(clean) + 1})"] = self.value(each)
+            return clean
         return value
 
     def stream(self) -> StreamRedactor:

@@ -38,7 +38,11 @@ TOKENS = {
     "Hugging Face token": "hf_" + "aBc4" * 9,
     "JWT": JWT,
 }
-AROUND = ["{}", "token={}", "'{}',", "see {} here", '{{"key": "{}"}}', "a line\n{}\nanother"]
+AROUND = [
+    *("{}", "token={}", "'{}',", "see {} here", '{{"key": "{}"}}', "a line\n{}\nanother"),
+    # As a string of JSON or of a program shows a line break, as a URL and as a terminal's colour.
+    *("{{'log': 'a line\\n{}'}}", "?a=b%3D{}&c", "\x1b[32m{}\x1b[0m", "\x1b[1;31m{}", "\\u003d{}"),
+]
 
 
 @pytest.mark.parametrize("around", AROUND)
@@ -56,6 +60,13 @@ def test_a_credential_is_recognised_by_its_shape(token: str, around: str) -> Non
         ("Authorization: Bearer abcdefghij12345", "abcdefghij12345"),
         ('{"Authorization": "Basic dXNlcjpwYXNzd29yZA=="}', "dXNlcjpwYXNzd29yZA"),
         ("authorization = token 0123456789abcdef", "0123456789abcdef"),
+        ("http.extraheader=AUTHORIZATION: basic eC1hY2Nlc3MtdG9rZW46", "eC1hY2Nlc3"),
+        (r'"{\"Authorization\": \"Bearer abcdefghij12345\"}"', "abcdefghij12345"),
+        ("[('authorization', 'Bearer abcdefghij12345')]", "abcdefghij12345"),
+        ("[(b'Authorization', b'BEARER abcdefghij12345')]", "abcdefghij12345"),
+        ("Authorization: Bearer thisisaverylongwordofatoken", "verylongword"),
+        ("backup_token_ghp_" + "a1B2" * 9, "a1B2"),
+        ("const secretAccessKey = '" + "wJalrXUtnF/+=mK7" * 2 + "abcdefgh'", "wJalrXUtnF"),
         ("git clone https://ann:pa55:w0rd@example.org/x.git", "pa55:w0rd"),
         ("https://0123456789abcdef:x-oauth-basic@example.org/x", "0123456789abcdef"),
         ("amqp://:hidden%20word@queue:5672", "hidden%20word"),
@@ -86,6 +97,8 @@ def test_a_secret_is_recognised_by_what_stands_before_it(text: str, secret: str)
         ".sk-loading-indicator-container-2 { color: red }",
         "sk-learn, sk-image and sk-surv-are-packages-since-2019",
         "Authorization: required for all administrators",
+        "Authorization: Basic authentication",
+        "night_ghost_of_the_old_house highs_and_lows_of_the_whole_week_2024",
         "the authorization: the permission to do something",
         'headers = {"Authorization": f"Bearer {token}"}',
         'headers["Authorization"] = "Bearer " + api_token',
@@ -122,6 +135,22 @@ def test_a_known_secret_is_found_in_every_spelling(spelling: str) -> None:
     assert Redactor(["pass word/with+signs=&ü"]).text(text) == "before [REDACTED:known-secret] after"
 
 
+@pytest.mark.parametrize("word", ["known-secret", "REDACTED", "[REDACTED:", "]and-more"])
+def test_a_known_secret_that_is_a_word_of_a_placeholder_is_replaced_once(word: str) -> None:
+    redactor = Redactor([word, KNOWN])
+    once = redactor.text(f"{word} or {KNOWN}and-more")
+    assert once == "[REDACTED:known-secret] or [REDACTED:known-secret]and-more"
+    assert redactor.text(once).replace(word, "") == once.replace(word, "")
+
+
+def test_keys_that_become_equal_lose_no_value() -> None:
+    redactor = Redactor(["first-secret", "second-secret"])
+    value: dict[str, JsonValue] = {"first-secret": 1, "second-secret": 2}
+    clean = redactor.value(value)
+    assert clean == {"[REDACTED:known-secret]": 1, "[REDACTED:known-secret] (2)": 2}
+    assert redactor.value(clean) == clean
+
+
 def test_the_longer_of_two_known_secrets_is_replaced_whole() -> None:
     assert Redactor(["abcdefgh", "abcdefgh-and-more"]).text("abcdefgh-and-more") == "[REDACTED:known-secret]"
 
@@ -145,6 +174,7 @@ def test_values_are_walked_with_their_keys_and_other_kinds_kept() -> None:
 REPEATS = [
     *("x", "a-", "eyJ", "eyJaaaaaaaa.", "sk-", "sk-a1-", "ghp_", "xoxb-", "AKIA", "hf_", "://", "://a:", "://a:b@", "[REDACTED:"),
     "://" + ":" * 600,
+    *("%41sk-", "\\nsk-", "[1msk-a-", "\\u0041eyJ", "\\neyJaaaaaaaa.", "ghp_a1B2", "1mghp_", "lf_a", "e2b_a"),
     "Authorization: Bearer ",
     "uthorization: Bearer " + "a" * 300 + " ",
     "aws_secret_access_key = ",
@@ -219,7 +249,7 @@ PIECES = st.one_of(
                 "AKIA",
                 "SecretAccessKey: ",
             ),
-            "[REDACTED:jwt]",
+            *("[REDACTED:jwt]", "%3D", "\\n", "\x1b[32m", "\\u003d", "ghp_" + "a1B2" * 9, "lf_"),
         ]
     ),
     st.text(alphabet="ab1_- \n\"'@:/.=[]", max_size=12),
