@@ -41,6 +41,8 @@ class Delta:
 class Trace:
     """Writes one session's events. Not thread-safe: it belongs to the event loop's thread.
 
+    Raises `HarnessError` when there is a file already and it was changed after it was written.
+
     Args:
         path: the JSONL file; made with mode 0600 when missing, appended to otherwise (a torn last line is cut off first).
         session: the session's id.
@@ -83,7 +85,7 @@ class Trace:
                 if not line.endswith(b"\n"):
                     os.ftruncate(self._file, self._end)
                     break
-                self._index(line, cast("Record", json.loads(line)))
+                self._index(line, _checked(self.path, self.last_seq + 1, line, self._prev))
 
     def _index(self, line: bytes, record: Record) -> None:
         self._offsets.append(self._end)
@@ -240,11 +242,19 @@ def read(path: Path) -> Iterator[Record]:
         for number, line in enumerate(lines, 1):
             if not line.endswith(b"\n"):
                 return
-            try:
-                record: object = json.loads(line)
-            except ValueError:
-                record = None
-            if not isinstance(record, dict) or cast("Record", record).get("prev") != prev:
-                raise HarnessError(f"{str(path)!r} line {number} was changed after it was written, or is damaged")
+            record = _checked(path, number, line, prev)
             prev = hashlib.sha256(line[:-1]).hexdigest()
-            yield cast("Record", record)
+            yield record
+
+
+def _checked(path: Path, number: int, line: bytes, prev: str | None) -> Record:
+    """The record of a line, when it is the next one of its chain."""
+    try:
+        record: object = json.loads(line)
+    except ValueError:
+        record = None
+    if isinstance(record, dict):
+        found = cast("Record", record)
+        if found.get("prev") == prev and found.get("seq") == number:
+            return found
+    raise HarnessError(f"{str(path)!r} line {number} was changed after it was written, or is damaged", reason="trace")

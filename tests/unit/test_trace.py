@@ -164,6 +164,10 @@ def test_what_was_changed_afterwards_is_found_and_its_line_named(tmp_path: Path,
     trace.path.write_text("".join(changed(lines, what)), "utf-8")
     with pytest.raises(HarnessError, match=f"line {line} was changed"):
         list(read(trace.path))
+    before = trace.path.read_bytes()
+    with pytest.raises(HarnessError, match=f"line {line} was changed"):
+        opened(tmp_path)
+    assert trace.path.read_bytes() == before
 
 
 def test_a_closed_trace_takes_nothing_more(tmp_path: Path) -> None:
@@ -307,6 +311,33 @@ def test_a_kill_loses_nothing_that_was_emitted(tmp_path: Path) -> None:
     assert (ended.returncode, ended.stdout) == (-9, "200\n")
     assert details(read(tmp_path / "trace.jsonl")) == [str(number) for number in range(200)]
     assert opened(tmp_path).last_seq == 200
+
+
+def test_a_kill_from_outside_in_the_middle_of_it_loses_nothing_that_was_emitted(tmp_path: Path) -> None:
+    code = """
+        import sys
+        from pathlib import Path
+        from agent_harness.events import Notice
+        from agent_harness.redact import Redactor
+        from agent_harness.trace import Trace
+        trace = Trace(Path(sys.argv[1]), "s1", Redactor())
+        while True:
+            print(trace.emit(Notice("n", "x" * 3_000))["seq"], flush=True)
+    """
+    path = tmp_path / "trace.jsonl"
+    last = 0
+    for _ in range(2):
+        command = [sys.executable, "-c", dedent(code), str(path)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
+            assert writer.stdout is not None
+            for _ in range(20):
+                last = int(writer.stdout.readline())
+            writer.kill()
+            last = max([last, *(int(line) for line in writer.stdout if line.endswith("\n"))])
+        records = list(read(path))
+        assert [record["seq"] for record in records] == list(range(1, len(records) + 1))
+        assert len(records) >= last
+    assert last > 40
 
 
 def test_a_full_disk_is_an_error_for_the_person_and_leaves_whole_lines(tmp_path: Path) -> None:
