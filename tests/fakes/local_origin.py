@@ -15,8 +15,10 @@ BRANCH = "agent/test"
 
 
 @asynccontextmanager
-async def opened_local(folder: Path, files: Mapping[str, str | bytes], deny: tuple[str, ...] = ()) -> AsyncGenerator[LocalSurface]:
-    """The surface on a fresh origin with these files; the origin is `folder/origin.git`, the session folder `folder/session`."""
+async def opened_local(
+    folder: Path, files: Mapping[str, str | bytes], deny: tuple[str, ...] = ()
+) -> AsyncGenerator[LocalSurface]:
+    """The surface on a fresh origin with these files; the origin is `origin.git` and the session `session` in the folder."""
     origin = make_origin(folder, files)
     transport = Transport(f"file://{origin}")
     session = folder / "session"
