@@ -12,9 +12,10 @@ from agent_harness.guards.find import FINDERS
 from agent_harness.guards.gitrun import GIT
 from agent_harness.guards.lexer import Heredoc
 from agent_harness.guards.machine import Blocked, Finding, Handler, Invocation, Unanalysed
-from agent_harness.guards.marks import ANY_MARK, GONE, HOLE, NOTHING, PATTERN, TEST, literal, show, unknown
+from agent_harness.guards.marks import ANY_MARK, DIGITS, GONE, HOLE, NOTHING, PATTERN, SAFE, STAR, TEST, literal, show, unknown
 from agent_harness.guards.nested import INTERPRETER, NESTED, interpreter
 from agent_harness.guards.options import name_set
+from agent_harness.guards.parameters import pattern_regex
 from agent_harness.guards.parse import Body, Script, parse
 from agent_harness.guards.printing import PRINTERS, say_unknown
 from agent_harness.guards.state import State, distinct
@@ -34,6 +35,17 @@ _TEXT_ONLY = name_set(
     "ag ack codespell aspell helm kubectl terraform rm gpg ssh-add ssh-keygen curl wget"
 )
 Rule = Callable[["Evaluator", Invocation], None]
+
+
+def _may_be_dangerous(pattern: str) -> bool:
+    """Whether a wildcard in a command's place could match a program that this package judges."""
+    source = pattern_regex(pattern.replace(DIGITS, STAR).replace(SAFE, STAR))
+    try:
+        return source is None or any(
+            re.fullmatch(source, name) for name in ("rm", "git", "find", "unlink", "dd", *NESTED, *WRAPPERS)
+        )
+    except re.error:
+        return True
 
 
 class Evaluator:
@@ -209,6 +221,8 @@ class Evaluator:
         """Whether the command's name is not known; refused, unless what follows the last slash is plain."""
         last = name.rpartition("/")[2]
         if literal(name) or name == TEST or ("/" in name and last and literal(last) and not PATTERN.search(name)):
+            return False
+        if PATTERN.search(name) and not unknown(name) and last and not _may_be_dangerous(last):
             return False
         if not NOTHING.sub("", name) or unknown(name) or PATTERN.search(name):
             reason = "which program it runs cannot be known before it runs"

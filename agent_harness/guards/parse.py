@@ -16,6 +16,14 @@ if TYPE_CHECKING:
 
 # A `[` in command position; some of its operands confuse the grammar, as a plain command they do not.
 _TEST = re.compile(r"((?:^|[;&|\n({!]|\b(?:if|then|else|elif|do|while|until)\b)[ \t]*)\[(?=[ \t])", re.MULTILINE)
+# Valid bash that the grammar refuses, and the same in a form that it reads; tried one after the other on an error.
+_PLAINER = (
+    (_TEST, rf"\1{TEST}"),
+    (re.compile(r"\b(for[ \t]+\w+)[ \t\n]*(?:;[ \t\n]*)?(?=\bdo\b)"), r'\1 in "$@"; '),
+    (re.compile(r"(?<!\$)\(\("), "( ("),
+)
+# At the end of everything a line goes on with nothing, which the grammar takes for an error.
+_LAST_BACKSLASH = re.compile(r"(?<!\\)((?:\\\\)*)\\\n*\Z")
 _STAND_IN = re.compile(f"{STORED}\\d+{STORED}")
 _AS_FILE = "write the text with edit_file and keep the command short"
 MAX_CODE = 65_536  # characters without the bodies of heredocs: more is a file that was not written as one
@@ -90,15 +98,20 @@ def parse(text: str, taken: int = 0) -> Script:
         names = {name: f"{STORED}h{number}{STORED}" for number, name in enumerate(store, taken)}
         heredocs = {names[name]: body for name, body in store.items()}
         text = _STAND_IN.sub(lambda found: names.get(found.group(), found.group()), text)
+    if text.rstrip("\n").endswith("\\"):
+        text = _LAST_BACKSLASH.sub(lambda found: found.group(1), text)
     if len(text) > MAX_CODE:
         raise Unanalysed(f"it has {len(text):,} characters of code, and at most {MAX_CODE:,} are read", _AS_FILE)
     text = _PREFIX.sub(lambda found: found.group(1) + " " * len(found.group(2)), text)
     text = _SELECT.sub(lambda found: found.group(1) + "for   ", text)
     source = text.encode()
     root = _parser().parse(source).root_node
-    if root.has_error and (plainer := _TEST.sub(lambda found: found.group(1) + TEST, text)) != text:
-        source = plainer.encode()
-        root = _parser().parse(source).root_node
+    for pattern, plainer in _PLAINER:
+        if not root.has_error:
+            break
+        if (simpler := pattern.sub(plainer, text)) != text:
+            text, source = simpler, simpler.encode()
+            root = _parser().parse(source).root_node
     if root.has_error:
         raise Unanalysed(_where(root, source), "write it in plainer shell, or put longer text into a file with edit_file first")
     if heredocs and _stand_ins(root) != len(heredocs):
