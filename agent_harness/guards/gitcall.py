@@ -164,7 +164,7 @@ def _nested_repository(machine: Machine, here: str) -> bool:
     """Whether a folder below the worktree belongs to a repository of its own."""
     root = machine.world.worktree
     while here.startswith(root + "/"):
-        if machine.world.is_dir(here + "/.git"):
+        if machine.world.is_dir(here + "/.git") or machine.world.glob(here + "/.git"):
             return True
         here = posixpath.dirname(here)
     return False

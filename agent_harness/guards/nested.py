@@ -35,6 +35,8 @@ def _done(state: State) -> list[State]:
 
 def _shell(machine: Machine, inv: Invocation) -> list[State]:
     words = [word for word in inv.args if word == "" or word.strip(GONE)]
+    if words[:1] in (["--version"], ["--help"]):
+        return _done(inv.state)
     at, has_code, from_input = 0, False, False
     while at < len(words) and (words[at].startswith(("-", "+")) and len(words[at]) > 1):
         word = words[at]

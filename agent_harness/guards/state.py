@@ -61,7 +61,7 @@ class State:
     config: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     foreign_config: bool = False
     out: str = ""
-    stdin: str = ""
+    stdin: str = HOLE
     status: bool | None = True
     flow: str = ""
     traps: tuple[str, ...] = ()

@@ -92,6 +92,8 @@ def _judge_path(machine: Machine, text: str, state: State, word: str) -> Finding
         if part in ("", "."):
             continue
         if part == "..":
+            if patterns and DEEP in patterns[-1]:
+                return Finding("rm.unknown", f"how far up {word!r} leads cannot be known before it runs", _UNKNOWN, (word,))
             if patterns:
                 patterns.pop()
             else:

@@ -292,14 +292,19 @@ class Walker:
         value = node.child_by_field_name("value")
         if value is not None:
             Expander(self._machine, state).single(script.text(value.start_byte, value.end_byte))
-        after = [state.copy().done(None)]
+        after: list[State] = []
+        catches_all = False
         for item in node.named_children:
             if item.type == "case_item":
                 patterns = {child.id for child in item.children_by_field_name("value")}
                 for pattern in item.children_by_field_name("value"):
-                    Expander(self._machine, state).operand(script.text(pattern.start_byte, pattern.end_byte))
+                    text = script.text(pattern.start_byte, pattern.end_byte)
+                    catches_all |= text == "*"
+                    Expander(self._machine, state).operand(text)
                 body = [child for child in item.named_children if child.id not in patterns]
                 after += self.sequence(script, body, [state.copy()])
+        if not catches_all:
+            after.append(state.done(None))
         return distinct(after)
 
     def _function(self, script: Script, node: Node, state: State) -> list[State]:
