@@ -15,8 +15,8 @@ from agent_harness.errors import ConfigError, HarnessError
 EXAMPLES = """examples:
   agent-harness demo                                       the whole job: no key, no account, no network
   agent-harness run https://git.example.com/shop.git "make the failing test pass"
-  agent-harness run . "rename Cart.sum to Cart.total" --max-cost 0.50
-  agent-harness run . "add a --dry-run flag" --json | jq -r .type
+  agent-harness run . "rename Cart.sum to Cart.total" --surface local --max-cost 0.50
+  agent-harness run . "add a --dry-run flag" --surface local --json | jq -r .type
   agent-harness doctor                                     what is installed, configured and reachable
   agent-harness show last                                  read the newest session's trace
 
@@ -24,9 +24,9 @@ exit codes: 0 succeeded or nothing to change, 1 failed, 2 wrong usage or configu
             3 a ceiling was reached, 4 needs a person, 5 provider, network or sandbox failed (try again), 130 cancelled
 """
 RUN_EXAMPLES = """examples:
-  AGENT_MODEL=openai/gpt-5 OPENROUTER_API_KEY=... agent-harness run . "fix the off-by-one in paging.py"
+  AGENT_MODEL=openai/gpt-5 OPENROUTER_API_KEY=... agent-harness run . "fix the off-by-one in paging.py" --surface local
   agent-harness run file:///srv/git/shop.git "drop Python 3.8" --base develop --max-turns 80 --max-cost 2
-  agent-harness run . "tidy up" --no-pr --deny 'secrets/**' --json
+  agent-harness run . "tidy up" --surface local --no-pr --deny 'secrets/**' --json
 
 Files that are not committed are not part of a session: it works on a clone. The agent has no network.
 """
