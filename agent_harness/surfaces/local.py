@@ -86,7 +86,7 @@ class LocalSurface:
         self._promised: tuple[tuple[str, str], ...] = ()
         self._environment = bwrap.environment()
         self._writing = anyio.Lock()
-        self._unlock = False
+        self._killed = False
         self._sandbox: Sandbox | None = None
         self._files: HostFiles | None = None
         self._facts = GitFacts(branch, branch, source.default_branch)
@@ -170,15 +170,11 @@ class LocalSurface:
         """In a sandbox of its own with a writable repository; one at a time, because git's own locks do not wait."""
         profile = replace(self._profile, writable_git=True, environment=self._promised)
         async with self._writing:
-            try:
-                result = await run_once(profile, argv, place, timeout_s, on_output, stdin)
-            except BaseException:
-                self._unlock = True
-                raise
-            if result.exit_code is None or self._unlock:
-                self._unlock = False
-                with anyio.CancelScope(shield=True):
-                    await run_once(profile, UNLOCK, self.root, GIT_S, None, b"")
+            if self._killed:
+                await run_once(profile, UNLOCK, self.root, GIT_S, None, b"")
+            self._killed = True
+            result = await run_once(profile, argv, place, timeout_s, on_output, stdin)
+            self._killed = result.exit_code is None
         return result
 
     async def exec(
@@ -285,7 +281,7 @@ class LocalSurface:
         if self._files is not None:
             self._files.close()
         gone = ["worktree", "repo.git", *([] if (self._folder / "work.bundle").exists() else ["base.git"])]
-        await _remove([str(self._folder / name) for name in gone])
+        await remove_trees([str(self._folder / name) for name in gone])
 
 
 def _git_failed(result: ExecResult, said: bytes) -> SurfaceError:
@@ -294,7 +290,7 @@ def _git_failed(result: ExecResult, said: bytes) -> SurfaceError:
     return SurfaceError(f"git in the sandbox failed ({how}): {text or 'it said nothing'}")
 
 
-async def _remove(trees: Sequence[str]) -> None:
+async def remove_trees(trees: Sequence[str]) -> None:
     """Delete trees that others made: of any depth, with folders that nobody may enter; what can't be deleted stays."""
     for argv in (["rm", "-rf", "--"], ["chmod", "-R", "u+rwx", "--"], ["rm", "-rf", "--"]):
         if (await anyio.run_process([*argv, *trees], check=False, stderr=DEVNULL)).returncode == 0 and argv[0] == "rm":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,6 +13,8 @@ from pathlib import Path
 import anyio
 import pytest
 
+from agent_harness.errors import SurfaceError, ToolFailed
+from agent_harness.surfaces.local import remove_trees
 from tests.fakes.local_origin import BRANCH, opened_local, shell
 from tests.sessions.rig import git
 
@@ -123,6 +126,20 @@ ATTEMPTS: dict[str, tuple[str, bool]] = {
         'python3 -c "import ctypes,sys; sys.exit(ctypes.CDLL(None).ptrace(16, 1, 0, 0) != 0)" && echo REACHED',
         False,
     ),
+    "interrupt process 1": ("kill -INT 1; sleep 0; kill -0 1 || echo REACHED", False),
+    "read the memory of process 1": (
+        "head -c 1 /proc/1/mem && echo REACHED; cat /proc/1/maps | grep -q . && echo REACHED",
+        False,
+    ),
+    "write a controller of interrupts": ("echo 1 > /proc/irq/default_smp_affinity && echo REACHED", False),
+    "write a control group": ("find /sys/fs/cgroup -name cgroup.procs -writable | grep -q . && echo REACHED", False),
+    "read private keys of the machine": ("ls /etc/ssl/private && echo REACHED", True),
+    "put a program of its own before the system's": ("cp /bin/true /tools/git && echo REACHED", False),
+    "see the host's processes": ("test $(ls -d /proc/[0-9]* | wc -l) -gt 12 && echo REACHED", True),
+    "leave by the root of a process": ("ls /proc/self/root{tmp}/agent.sock && echo REACHED", True),
+    "leave by dots": ("ls ../../../../../..{tmp}/agent.sock && echo REACHED", True),
+    "use the sockets of the host's services": ("find /run /var/run/ -type s 2>/dev/null | grep -q . && echo REACHED", False),
+    "share memory with the host": ("test -e /dev/shm/{shared} && echo REACHED", True),
     "kill process 1": ("kill -9 1; sleep 0; kill -0 1 || echo REACHED", False),
     "have capabilities": ("grep -q 'CapEff:\t0000000000000000' /proc/self/status || echo REACHED", True),
     "gain privileges": ("grep -q 'NoNewPrivs:\t1' /proc/self/status || echo REACHED", True),
@@ -156,9 +173,11 @@ async def test_no_attempt_gets_out_and_each_control_shows_that_it_could(
     unix = socket.socket(socket.AF_UNIX)
     unix.bind(str(tmp_path / "agent.sock"))
     unix.listen()
+    shared = Path("/dev/shm") / tmp_path.name
+    shared.touch()
     places = {
         "home": str(home), "tmp": str(tmp_path), "port": str(listener.getsockname()[1]), "socket": str(tmp_path / "agent.sock"),
-        "pid": str(os.getpid()), "host": socket.gethostname(),
+        "pid": str(os.getpid()), "host": socket.gethostname(), "shared": shared.name,
     }  # fmt: skip
     escaped: list[str] = []
     silent: list[str] = []
@@ -175,6 +194,7 @@ async def test_no_attempt_gets_out_and_each_control_shows_that_it_could(
                     silent.append(f"{name}: {said}")
     listener.close()
     unix.close()
+    shared.unlink()
     assert escaped == []
     assert silent == [], "a check whose control does not fire proves nothing"
 
@@ -216,13 +236,15 @@ anyio.run(main)
 
 def test_everything_inside_dies_when_the_harness_is_killed(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", HARNESS, str(tmp_path)], stdout=subprocess.PIPE, text=True) as harness:
-        assert harness.stdout is not None
-        assert harness.stdout.readline() == "up\n"
-        inside = sleepers()
-        assert inside, "the control: it runs"
-        harness.send_signal(signal.SIGKILL)
-        harness.wait()
-    deadline = time.monotonic() + 10
+        try:
+            assert harness.stdout is not None
+            assert harness.stdout.readline() == "up\n"
+            deadline = time.monotonic() + 30
+            while not (inside := sleepers()):
+                assert time.monotonic() < deadline, "the control: it runs"
+        finally:
+            harness.send_signal(signal.SIGKILL)
+    deadline = time.monotonic() + 30
     while set(sleepers()) & set(inside):
         assert time.monotonic() < deadline, "processes of the sandbox outlived the harness"
 
@@ -236,3 +258,96 @@ def sleepers() -> list[int]:
         except OSError:
             continue
     return found
+
+
+async def test_what_git_says_on_the_way_does_not_spoil_the_export(tmp_path: Path) -> None:
+    async with opened_local(tmp_path, {**FILES, ".gitattributes": "*.txt text eol=lf\n"}) as local:
+        await local.write("crlf.txt", b"x\r\ny\r\n", create=True)
+        nested = "git init -q sub && git -C sub -c user.name=x -c user.email=x@x commit -q --allow-empty -m x"
+        await shell(
+            local, f"{nested}; printf '!.env\\n!*.pem\\n!.agent\\n' > .gitignore; echo {SECRET} | tee .env sub.pem .agent/x"
+        )
+        work = await local.export("The work")
+    assert work.bundle is not None
+    assert work.bundle.read_bytes().startswith(b"# v2 git bundle\n")
+    git(tmp_path / "seed", "fetch", "-q", str(work.bundle), BRANCH)
+    names = git(tmp_path / "seed", "diff", "--name-only", "main", "FETCH_HEAD").splitlines()
+    assert names == [".gitignore", "crlf.txt", "sub"], (
+        "what is denied is not added, whatever the repository's own .gitignore says"
+    )
+
+
+async def test_an_export_that_fails_says_what_git_said(tmp_path: Path) -> None:
+    async with opened_local(tmp_path, FILES) as local:
+        await local.write("new.txt", b"1", create=True)
+        (tmp_path / "session" / "repo.git" / "worktrees" / "workspace" / "index.lock").touch()
+        with pytest.raises(SurfaceError, match=r"index\.lock"):
+            await local.export("The work")
+        assert not (tmp_path / "session" / "work.bundle").exists()
+
+
+async def test_a_killed_git_leaves_no_lock_behind(tmp_path: Path) -> None:
+    async with opened_local(tmp_path, FILES) as local:
+        await local.write("new.txt", b"1", create=True)
+        hang = ["sh", "-c", "touch $(git rev-parse --git-path index.lock); sleep 600"]
+        assert (await local.exec(hang, timeout_s=0.5, writable_git=True)).timed_out
+        assert (await local.export("The work")).bundle is not None
+        with anyio.move_on_after(0.5):
+            await local.exec(hang, writable_git=True)
+        await local.write("newer.txt", b"1", create=True)
+        assert (await local.export("The work")).bundle is not None
+
+
+async def test_nothing_is_left_of_the_clone_when_it_closes(tmp_path: Path) -> None:
+    async with opened_local(tmp_path, FILES) as local:
+        result, _ = await shell(local, "mkdir -p locked/in; chmod 0 locked; ln -s /etc/passwd link; mkfifo pipe")
+        assert result.exit_code == 0
+    assert sorted(path.name for path in (tmp_path / "session").iterdir()) == ["git-home"]
+
+
+async def test_a_tree_deeper_than_python_can_walk_is_thrown_away_too(tmp_path: Path) -> None:
+    tree = Path("/dev/shm") / tmp_path.name  # in memory: a disk takes seconds for it
+    deep = "import os, sys\nos.mkdir(sys.argv[1]); os.chdir(sys.argv[1])\nfor _ in range(1100): os.mkdir('d'); os.chdir('d')"
+    await anyio.run_process([sys.executable, "-c", deep, str(tree)])
+    try:
+        with pytest.raises(RecursionError):
+            shutil.rmtree(tree)
+    finally:
+        await remove_trees([str(tree)])
+    assert not tree.exists()
+
+
+async def test_a_repository_that_has_our_folders_as_something_else_still_opens(tmp_path: Path) -> None:
+    async with opened_local(tmp_path, {**FILES, ".agent": "a file of theirs\n"}) as local:
+        _, said = await shell(local, "git status --short; cat .agent")
+        assert said == "a file of theirs\n"
+        assert (await local.export("Nothing")).bundle is None
+
+
+async def test_guards_are_told_of_the_clone_as_it_is(tmp_path: Path) -> None:
+    async with opened_local(tmp_path, FILES) as local:
+        world = local.world("lib")
+        facts = world.git()
+        _, said = await shell(
+            local, "git symbolic-ref --short HEAD; git for-each-ref --format='%(refname:short)' refs/heads; git remote -v"
+        )
+        assert facts.branch == facts.own_branch == said.split()[0] == BRANCH
+        assert sorted(facts.local_branches) == said.split()[1:3]
+        assert facts.remotes == {"origin": said.split()[4]}
+        assert (world.worktree, world.cwd, world.home) == ("/workspace", "/workspace/lib", "/home/agent")
+        _, said = await shell(local, "cd lib; echo $HOME; echo $TMPDIR; echo $PATH; echo $PWD")
+        assert said.split() == [world.env[name] for name in ("HOME", "TMPDIR", "PATH", "PWD")]
+
+
+async def test_a_worktree_file_that_is_a_link_into_the_host_is_only_a_link_inside(tmp_path: Path) -> None:
+    (tmp_path / "outside.txt").write_text(SECRET, encoding="utf-8")
+    async with opened_local(tmp_path, FILES) as local:
+        await shell(local, f"ln -s {tmp_path}/outside.txt out; ln -s {tmp_path} dir")
+        assert SECRET not in (await shell(local, "cat out dir/outside.txt"))[1]
+        for path in ("out", "dir/outside.txt"):
+            with pytest.raises(ToolFailed, match="links outside"):
+                await local.read(path)
+        world = local.world(".")
+        assert world.read_text("/workspace/out") is None
+        assert world.realpath("/workspace/dir/x") == f"{tmp_path}/x"
+        assert list(world.glob("/workspace/dir/*")) == []
