@@ -35,7 +35,7 @@ from agent_harness.task import Task
 from agent_harness.tasks import task_group
 from agent_harness.trace import Trace
 
-# Variables whose values are credentials by a word of their name; a name that ends in _FILE, _URL or the like says where, not what.
+# Variables whose values are credentials by a word of their name; one that ends in _FILE, _URL or the like says where, not what.
 CREDENTIAL = re.compile(r"(?:^|_)(?:[A-Z0-9]*KEY|TOKENS?|SECRETS?|PASSWORDS?|PASSWD|CREDENTIALS?)(?:_|$)", re.IGNORECASE)
 NOT_CREDENTIAL = re.compile(r"_(?:FILE|PATH|DIR|URL|ID|NAME|SOCK)$", re.IGNORECASE)
 ID_LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"  # no look-alikes
