@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import posixpath
 import re
+import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import translate
@@ -122,6 +123,11 @@ class HostWorld:
             fd = os.open(real, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError:
             return None
-        with os.fdopen(fd, "rb") as file:
-            data = file.read(MAX_TEXT_BYTES + 1)
-        return None if len(data) > MAX_TEXT_BYTES else data.decode("utf-8", "replace")
+        try:
+            regular = stat.S_ISREG(os.fstat(fd).st_mode)
+            data = os.read(fd, MAX_TEXT_BYTES + 1) if regular else b""
+        except OSError:
+            return None
+        finally:
+            os.close(fd)
+        return data.decode("utf-8", "replace") if regular and len(data) <= MAX_TEXT_BYTES else None
