@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from agent_harness.guards.machine import Unanalysed
 from agent_harness.guards.marks import STORED
+from agent_harness.guards.unanalysed import Unanalysed
 
 _CODE = re.compile(r"[\\'\"`$#<()\n]|(?<![\w./=-])(?:case|esac)(?![\w./=-])")
 _PARENTHESIS = re.compile(r"[()]")

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
+from agent_harness.guards.lexer import Heredoc
 from agent_harness.guards.marks import strip_nothing
 from agent_harness.guards.state import State
+from agent_harness.guards.unanalysed import Unanalysed as Unanalysed
 from agent_harness.world import GitFacts, World
-
-if TYPE_CHECKING:
-    from agent_harness.guards.lexer import Heredoc
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,20 +38,6 @@ class Blocked(Exception):
     def __init__(self, finding: Finding) -> None:
         super().__init__(finding.reason)
         self.finding = finding
-
-
-class Unanalysed(Exception):
-    """The line cannot be read, or takes more steps than allowed.
-
-    Attributes:
-        reason: what stood in the way.
-        instead: what to do instead.
-    """
-
-    def __init__(self, reason: str, instead: str = "split it into several plain commands") -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.instead = instead
 
 
 @dataclass(frozen=True, slots=True)
