@@ -30,7 +30,7 @@ _HANDLERS: dict[str, Handler] = {**PRINTERS, **BUILTINS, **WRAPPERS, **NESTED, *
 # Programs that only take names and texts: what follows them is never a command of its own.
 _TEXT_ONLY = name_set(
     "man info apropos whatis touch mkdir chmod chown stat file wc diff cmp cut tr paste column nl od xxd jq yq less more "
-    "test npm yarn pnpm pip pip3 apt apt-get brew cargo go rustup rustc gcc cc cmake ninja pytest ruff mypy tsc eslint "
+    "test npm yarn pnpm jj hg sl pip pip3 apt apt-get brew cargo go rustup rustc gcc cc cmake ninja pytest ruff mypy tsc eslint "
     "prettier systemctl service ps top df du free uname date id whoami hostname logger notify-send say glab code open rg "
     "ag ack codespell aspell helm kubectl terraform rm gpg ssh-add ssh-keygen curl wget"
 )

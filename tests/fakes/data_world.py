@@ -51,11 +51,11 @@ class DataWorld:
     asked: int = 0
 
     def __post_init__(self) -> None:
-        paths = {posixpath.join(self.worktree, name) for name in self.files} | {*self.links}
+        paths: set[str] = {f"{self.worktree}/{name}" for name in self.files} | {*self.links}
         folders = {"/"}
         for path in paths:
             while path != "/":
-                path = posixpath.dirname(path)
+                path = path.rpartition("/")[0] or "/"
                 folders.add(path)
         self._folders = folders
         self._paths = paths | folders

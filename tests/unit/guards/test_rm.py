@@ -139,7 +139,7 @@ ALLOWED = [
     "rm -rf ${UNSET:?}/lib",
     "for d in build dist; do rm -rf $d; done",
     "for n in $(seq 3); do rm -rf build/$n; done",
-    "for f in src/*.o; do rm -f \"$f\"; done",
+    'for f in src/*.o; do rm -f "$f"; done',
     "cd build && rm -rf *",
     "(cd /srv && ls); rm -rf build",
     "cd /srv || exit 1; cd -; rm -rf build",
