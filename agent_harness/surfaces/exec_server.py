@@ -21,7 +21,7 @@ MAX_REQUEST = 1 << 18
 PR_SET_DUMPABLE = 4
 LIMITS = ((resource.RLIMIT_CORE, 0), (resource.RLIMIT_NPROC, 1024), (resource.RLIMIT_FSIZE, 4 << 30))
 JOB = b"AGENT_JOB"
-FAREWELL_S = 0.05  # what a command left running may still end by itself, such as `tee` behind a process substitution
+FAREWELL_S = 0.1  # what a command left running may still end by itself, such as `tee` behind a process substitution
 LAST_S = 5.0
 
 
