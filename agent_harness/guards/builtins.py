@@ -184,7 +184,10 @@ def _read(machine: Machine, inv: Invocation) -> list[State]:
             state.set(name, HOLE)
         state.stdin = HOLE
         return [state.done(None)]
-    parts: list[str] = line.strip(" \t").split(None, len(names) - 1) if len(names) > 1 else [line.strip(" \t")]
+    separators = inv.env.get("IFS", state.get("IFS") or " \t\n")
+    line = line.strip("".join(char for char in separators if char in " \t"))
+    several = len(names) > 1 and separators
+    parts = re.split("[" + re.escape(separators) + "]+", line, maxsplit=len(names) - 1) if several else [line]
     for number, name in enumerate(names):
         state.set(name, parts[number] if number < len(parts) else "")
     state.stdin = rest

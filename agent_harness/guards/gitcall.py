@@ -148,11 +148,11 @@ def _place(machine: Machine, state: State, git_dir: str | None, tree: str | None
     elif here is None or UNKNOWN.search(here):
         place = None
     elif inside(world, world.realpath(here)):
-        place = here if _nested_repository(machine, here) else world.worktree
+        place = here if _nested_repository(machine, state, here) else world.worktree
     else:
         place = here
     ours = place == world.worktree or (here is not None and place is not None and inside(world, here) and inside(world, place))
-    if ours and here is not None and _nested_repository(machine, here):
+    if ours and here is not None and _nested_repository(machine, state, here):
         ours = False
     if git_dir is not None:
         own = posixpath.join(world.worktree, ".git")
@@ -160,11 +160,11 @@ def _place(machine: Machine, state: State, git_dir: str | None, tree: str | None
     return place, ours
 
 
-def _nested_repository(machine: Machine, here: str) -> bool:
+def _nested_repository(machine: Machine, state: State, here: str) -> bool:
     """Whether a folder below the worktree belongs to a repository of its own."""
     root = machine.world.worktree
     while here.startswith(root + "/"):
-        if machine.world.is_dir(here + "/.git") or machine.world.glob(here + "/.git"):
+        if here in state.repositories or machine.world.is_dir(here + "/.git") or machine.world.glob(here + "/.git"):
             return True
         here = posixpath.dirname(here)
     return False

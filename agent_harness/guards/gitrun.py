@@ -9,6 +9,7 @@ from agent_harness.guards.machine import Handler, Invocation, Machine, Unanalyse
 from agent_harness.guards.marks import DEEP, HOLE, SAFE, plain_list, unknown, vague
 from agent_harness.guards.options import name_set, operands, values_of
 from agent_harness.guards.state import State
+from agent_harness.guards.targets import absolute
 
 MAX_ALIASES = 10
 _BUILTIN = name_set(
@@ -105,6 +106,10 @@ def _checkout(machine: Machine, inv: Invocation, call: GitCall) -> list[State]:
     if len(names) > 1:
         return [inv.state.done(None)]
     facts = machine.git()
+    remote, slash, rest = name.partition("/")
+    if slash and remote in (*facts.remotes, "origin") and name not in facts.local_branches:
+        tracked = any(word in ("-t", "--track") or word.startswith("--track=") for word in words)
+        return _branched(inv, call, rest if tracked else None)
     known = name in facts.local_branches or name.casefold() in ("main", "master", facts.default_branch.casefold())
     if call.sub == "checkout" and not known and not vague(name):
         place = (call.state.cwd or "") + "/" + name
@@ -258,6 +263,21 @@ def _difftool(machine: Machine, inv: Invocation, call: GitCall) -> list[State]:
     return _effect(machine, inv, call)
 
 
+def _clone(machine: Machine, inv: Invocation, call: GitCall) -> list[State]:
+    """`clone` and `init` make another repository, maybe inside the worktree."""
+    _ = machine
+    names = operands(
+        call.args, "-b --branch -o --origin -c --config --depth --reference --template --separate-git-dir -u -j --filter"
+    )
+    folder = names[-1] if names else ""
+    if call.sub == "clone" and len(names) == 1:
+        folder = folder.rstrip("/").removesuffix(".git").rpartition("/")[2].rpartition(":")[2]
+    if folder and (place := absolute(folder, call.state)):
+        inv.state.repositories |= {place}
+    inv.state.say(HOLE)
+    return [inv.state.done(None)]
+
+
 def _for_each(machine: Machine, inv: Invocation, call: GitCall) -> list[State]:
     _ = machine
     if call.sub == "stash" and call.args[:1] == ["branch"]:
@@ -281,6 +301,8 @@ _EFFECTS = {
     "filter-branch": _filter_branch,
     "difftool": _difftool,
     "stash": _for_each,
+    "clone": _clone,
+    "init": _clone,
 }
 
 

@@ -7,7 +7,7 @@ import re
 from agent_harness.guards.builtins import code_words, opaque
 from agent_harness.guards.code import judge_code
 from agent_harness.guards.machine import Handler, Invocation, Machine
-from agent_harness.guards.marks import GONE, HOLE, UNSET, plain_list, unknown
+from agent_harness.guards.marks import GONE, HOLE, literal, plain_list, unknown
 from agent_harness.guards.options import leading, operands, values_of
 from agent_harness.guards.state import State
 
@@ -78,11 +78,19 @@ def _script(machine: Machine, inv: Invocation, words: list[str]) -> list[State]:
 
 def _from_input(machine: Machine, inv: Invocation, args: list[str]) -> list[State]:
     text = inv.state.stdin
+    if _unreadable(text) and _named_input(inv):
+        return _done(inv.state)
     if _unreadable(text):
         machine.block(opaque(inv.argv[0], "it runs what it reads, and that cannot be known before it runs"))
         return _done(inv.state)
     inv.state.stdin = ""
     return machine.run_child(text, inv, args) if text.strip() else _done(inv.state)
+
+
+def _named_input(inv: Invocation) -> bool:
+    """Whether standard input is a plain file, which is a script by its name like any other."""
+    inputs = [each.target for each in inv.redirects if each.operator == "<"]
+    return bool(inputs) and literal(inputs[-1]) and not inputs[-1].startswith(("/dev/", "/proc/"))
 
 
 def _code_option(words: list[str], names: frozenset[str]) -> tuple[str | None, list[str]]:
@@ -121,11 +129,10 @@ def interpreter(machine: Machine, inv: Invocation) -> list[State]:
             if code is None and named[0].startswith("/dev/fd/"):
                 machine.block(opaque(named[0], "the script that it would run cannot be known before it runs"))
         else:
-            code = inv.state.stdin
+            code = None if _unreadable(inv.state.stdin) and _named_input(inv) else inv.state.stdin
     if code is None:
         return _done(inv.state)
-    if (UNSET in code or GONE in code) and plain_list([code])[:1] != [code] and not plain_list([code])[0].strip():
-        machine.block(opaque(code, "a variable that is not set is run as code"))
+    code = "".join(code_words(machine, [code]))
     if _unreadable(code):
         machine.block(opaque(inv.argv[0], "the code that it would run cannot be known before it runs"))
     modules = " ".join(word for word in before if word.startswith("-M"))
@@ -137,6 +144,8 @@ def _awk(machine: Machine, inv: Invocation) -> list[State]:
     files = values_of(inv.args, "-f --file", "-F -v --assign --field-separator")
     words = operands(inv.args, "-f --file -F -v --assign --field-separator")
     code = machine.read_file(files[0], inv.state) if files else (words[0] if words else "")
+    if code and not files:
+        code = "".join(code_words(machine, [code]))
     if code and not _unreadable(code):
         judge_code(machine, code, "awk", inv)
     return _done(inv.state)
@@ -187,6 +196,13 @@ def _make(machine: Machine, inv: Invocation) -> list[State]:
         for line in text.split("\n"):
             if line.startswith("\t"):
                 machine.run_child(line.lstrip("\t @-+").replace("$$", "$"), inv)
+    return _done(inv.state)
+
+
+def _expect(machine: Machine, inv: Invocation) -> list[State]:
+    for script in values_of(inv.args, "-c"):
+        for match in re.finditer(r"\b(?:spawn|exec|system)\s+([^\n;]+)", script):
+            machine.run_child(match.group(1), inv)
     return _done(inv.state)
 
 
@@ -243,4 +259,5 @@ NESTED: dict[str, Handler] = {
     "gtar": _tar,
     "bsdtar": _tar,
     "ssh": _remote,
+    "expect": _expect,
 }

@@ -7,7 +7,7 @@ import re
 
 from agent_harness.guards.expand import decode_ansi
 from agent_harness.guards.machine import Handler, Invocation, Machine
-from agent_harness.guards.marks import HOLE, SAFE, STAR, literal, plain_list, unknown
+from agent_harness.guards.marks import HOLE, SAFE, STAR, literal, plain_list, show, unknown
 from agent_harness.guards.options import operands, values_of
 from agent_harness.guards.state import State
 from agent_harness.guards.targets import absolute, real
@@ -139,11 +139,12 @@ def _which(machine: Machine, inv: Invocation) -> list[State]:
 
 
 def _list(machine: Machine, inv: Invocation) -> list[State]:
-    """`ls` prints names without their folder, so that they could be anything where they are used."""
-    _ = machine
+    """`ls` prints the names in a folder without it, so that they could be anything where they are used."""
     words = operands(inv.args, "-I -w --ignore")
     patterns = [word for word in words if not literal(word) and not unknown(word) and not word.endswith("/")]
-    if patterns and len(patterns) == len(words) and any("d" in word for word in inv.args if word.startswith("-")):
+    matches = [match for word in patterns for match in machine.world.glob(show(absolute(word, inv.state) or "/"))]
+    as_written = any("d" in word for word in inv.args if word.startswith("-")) or not any(map(machine.world.is_dir, matches))
+    if patterns and len(patterns) == len(words) and as_written:
         inv.state.say("\n".join(patterns) + "\n")
     elif any(re.fullmatch(r"-\w*l\w*", word) for word in inv.args):
         inv.state.say(HOLE)

@@ -99,9 +99,7 @@ def _check_push(machine: Machine, inv: Invocation, call: GitCall) -> None:
             machine.run_child(options.values[key], Invocation(inv.argv, inv.state.copy(), inv.env))
     words = [word for word in options.words if word == "" or word.strip(GONE)]
     remote, specs = words[:1], words[1:]
-    if any(
-        call.values(machine, f"remote.{name}.mirror".lower()) for name in (remote or list(machine.git().remotes) or ["origin"])
-    ):
+    if any(_mirrors(machine, call, name) for name in (remote or list(machine.git().remotes) or ["origin"])):
         _refuse(machine, "bulk", "the remote is configured as a mirror: every branch would be pushed", inv.argv)
     if remote and vague(remote[0]):
         _refuse(
@@ -115,6 +113,11 @@ def _check_push(machine: Machine, inv: Invocation, call: GitCall) -> None:
         _refuse(machine, "bare", reason, inv.argv)
         return
     _check_refspecs(machine, call, remote, specs, delete="delete" in options.on)
+
+
+def _mirrors(machine: Machine, call: GitCall, remote: str) -> bool:
+    values = call.values(machine, f"remote.{remote}.mirror".lower())
+    return bool(values) and values[-1].lower() not in ("false", "no", "off", "0", "")
 
 
 def _check_surroundings(machine: Machine, inv: Invocation, call: GitCall) -> None:

@@ -142,7 +142,8 @@ def _git(machine: Machine, inv: Invocation) -> None:
         for word in operands(words, "-e --exclude"):
             found = judge_target(machine, word, call.state)
             # git itself never touches its own folder and only removes what the options select.
-            finding = found if found and found.rule in ("rm.outside", "rm.unknown") else finding
+            outside = found is not None and not inside(machine.world, found.target)
+            finding = found if outside else finding
     _refuse(machine, finding)
 
 

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable
 from typing import cast
+from urllib.parse import unquote
 
 from agent_harness.guards.machine import Finding, Invocation, Machine
 from agent_harness.guards.marks import plain_list, show, unknown, vague
@@ -17,7 +18,7 @@ _MUTATIONS = re.compile(
     r"|updateRepository|enqueuePullRequest|revertPullRequest)\b"
 )
 _WRITES = frozenset(("POST", "PUT", "PATCH", "DELETE"))
-_REPOSITORY = r"/?repos/[^/]+/[^/?]+"
+_REPOSITORY = r"/?repos/[^/]*/[^/?]*"
 
 
 def check_route(machine: Machine, inv: Invocation) -> None:
@@ -75,10 +76,11 @@ def _judge_request(machine: Machine, inv: Invocation, method: str, url: str, fie
         url: path or whole URL.
         fields: of the body; None when they cannot be known.
     """
-    path = re.sub(r"^https?://[^/]+(/api(/v3)?)?", "", url).partition("?")[0]
-    if path.strip("/") == "graphql":
+    whole = re.search(r"(?:^|/)(repos/.*|graphql)$", unquote(url).partition("?")[0], re.DOTALL)
+    path = whole.group(1) if whole else unquote(url)
+    if path == "graphql":
         query = " ".join((fields or {}).values())
-        if fields is None or unknown(query) or _MUTATIONS.search(query):
+        if fields is None or unknown(query) or _MUTATIONS.search(query) or fields.get("query", "").startswith("@"):
             _refuse(machine, "this GraphQL call can change a branch", inv)
         return
     if method not in _WRITES and not unknown(method):

@@ -36,6 +36,7 @@ class State:
         branch: checked-out branch; None detached; a HOLE when unknown.
         config: git configuration set by this line, lower-cased keys.
         foreign_config: git may read configuration that nobody has seen.
+        repositories: folders that this line made repositories of their own.
         out: standard output so far.
         stdin: what is left to read.
         status: whether the last command succeeded, None when unknown.
@@ -60,6 +61,7 @@ class State:
     branch: str | None = None
     config: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     foreign_config: bool = False
+    repositories: frozenset[str] = frozenset()
     out: str = ""
     stdin: str = HOLE
     status: bool | None = True
@@ -95,6 +97,7 @@ class State:
     def adopt(self, other: State) -> None:
         """Take over what a subshell leaves behind outside of itself: files, links, git's state."""
         self.files, self.links, self.programs = other.files, other.links, other.programs
+        self.repositories = other.repositories
         self.branch, self.config, self.foreign_config = other.branch, other.config, other.foreign_config
 
     def get(self, name: str) -> str | None:
@@ -156,6 +159,7 @@ def blur(state: State, other: State) -> None:
     if state.config != other.config or other.foreign_config:
         state.foreign_config = True
     state.links |= other.links
+    state.repositories |= other.repositories
     state.programs |= other.programs
     state.functions |= other.functions
     state.aliases |= other.aliases

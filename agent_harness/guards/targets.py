@@ -28,7 +28,8 @@ from agent_harness.world import World
 # git's own advice for a stale lock or a broken rebase; everything else in there is history, configuration or a safety hook.
 _REPAIRS = re.compile(r"\.git/(index\.lock|rebase-merge(/.*)?)")
 _DRIVE = re.compile(r"\\+|[A-Za-z]:([\\/].*)?")
-_BRACKET = re.compile(f"{OPEN}([!^]?)[^{CLOSE}]*{CLOSE}")
+_BRACKET = re.compile(f"{OPEN}[!^]?[^{CLOSE}]*{CLOSE}")
+_WIDE = re.compile(f"{OPEN}([!^]|.*([a-zA-Z]-|:al))")
 INSIDE = "delete only named paths inside the worktree; for scratch files use a folder in the worktree such as .agent/tmp"
 
 
@@ -99,7 +100,7 @@ def _judge_path(machine: Machine, text: str, state: State, word: str) -> Finding
             else:
                 here = posixpath.dirname(real(world, state, here))
         elif patterns or PATTERN.search(part):
-            patterns.append(part)
+            patterns.append(DEEP if part == STAR * 2 else part)
         else:
             here = _join(real(world, state, here), part)
     if last_followed or patterns:
@@ -174,8 +175,7 @@ def _judge_pattern(
 def _judge_in_root(patterns: list[str], state: State, word: str, base: str) -> Finding | None:
     """Patterns right below the worktree's root."""
     names = [part for part in patterns if part != DEEP]
-    everything = not names or all(_matches_all(name) for name in names)
-    if everything and len(names) < 2:
+    if all(_matches_all(name) for name in names):
         reason = f"{word!r} matches everything in the worktree, with all that was never committed"
         return Finding("rm.root", reason, INSIDE, (word,), base)
     first = names[-1] if DEEP in patterns else patterns[0]
@@ -187,7 +187,7 @@ def _judge_in_root(patterns: list[str], state: State, word: str, base: str) -> F
 def _matches_all(part: str) -> bool:
     if SAFE in part or DIGITS in part:
         return False
-    rest = _BRACKET.sub(lambda found: "" if found.group(1) else "x", part)
+    rest = _BRACKET.sub(lambda found: "" if _WIDE.match(found.group()) else "x", part)
     return (STAR in rest or DEEP in rest) and not rest.replace(STAR, "").replace(ONE, "").replace(DEEP, "")
 
 
