@@ -8,51 +8,17 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Generator
-from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
 from threading import Event
 
-from agent_harness.demo.script import ChatRequest, Script, ScriptedReply, call, in_order, say
-from agent_harness.demo.server import ScriptedEndpoint
+from agent_harness.demo.script import ChatRequest, ScriptedReply, call, in_order, say
 from agent_harness.events import EVENT_TYPES, JsonValue
 from agent_harness.trace import COMMON_FIELDS, read
+from tests.sessions.process import DEADLINE_S, started
 from tests.sessions.rig import Rig
 
 POLITE: dict[str, JsonValue] = {"path": "greet.py", "old_text": "'hey '", "new_text": "'Good day, '"}
-DEADLINE_S = 60
-
-
-@contextmanager
-def started(rig: Rig, script: Script, *options: str, **more: str) -> Generator[subprocess.Popen[str]]:
-    """`agent-harness run` on the rig's origin as a process of its own; ended when the block is left."""
-    with ScriptedEndpoint(script) as endpoint:
-        env = {
-            "PATH": os.environ["PATH"],
-            "HOME": os.environ["HOME"],
-            "AGENT_HARNESS_HOME": str(rig.folder / "home"),
-            "OPENAI_BASE_URL": endpoint.base_url,
-            "OPENAI_API_KEY": endpoint.key,
-            "AGENT_MODEL": "scripted-1",
-            **more,
-        }
-        command = [sys.executable, "-m", "agent_harness", "run", rig.url, "Make the greeting polite."]
-        prices = ["--price-in", "1", "--price-out", "2"]
-        process = subprocess.Popen(
-            [*command, *prices, *options],
-            env=env,
-            cwd=rig.folder,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        try:
-            yield process
-        finally:
-            process.kill()
-            process.communicate()
 
 
 def test_json_gives_every_event_a_line_and_ends_with_a_whole_session_ended(rig: Rig) -> None:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import base64
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
+from agent_harness import build
 from agent_harness.demo.script import call, in_order, say
+from agent_harness.demo.server import ScriptedEndpoint
+from agent_harness.errors import ConfigError
+from tests.fakes.git_http import GitHttp
 from tests.sessions.rig import Rig, make_origin
 
 pytestmark = pytest.mark.anyio
@@ -88,15 +94,66 @@ def test_the_same_look_without_a_sandbox_finds_what_was_planted(planted: Rig, ho
         assert secret.encode() in found.stdout, secret
 
 
-async def test_credentials_in_the_origins_url_stay_in_this_process(planted: Rig) -> None:
-    """A file URL has no password, so the credentials are put on an http URL whose refusal is looked at."""
-    from agent_harness import build
-    from agent_harness.demo.server import ScriptedEndpoint
-    from agent_harness.errors import ConfigError
+async def test_credentials_in_the_origins_url_stay_in_this_process(planted: Rig, capfd: pytest.CaptureFixture[str]) -> None:
+    """A whole session over HTTP; the URL's password is seen by the server, and nowhere else."""
+    argvs: set[str] = set()
+    with GitHttp(planted.folder, "ann", IN_URL) as server:
+        url = f"http://ann:{IN_URL}@127.0.0.1:{server.port}/origin.git"
+        watcher = Thread(target=watch_arguments, args=(argvs,))
+        watcher.start()
+        try:
+            ended = await planted.run(
+                in_order(
+                    call("run_shell", {"command": LOOK_IN_HISTORY + "; git remote -v; env"}),
+                    call("edit_file", {"path": "greet.py", "old_text": "'hey '", "new_text": "'Good day, '"}),
+                    say("Done."),
+                ),
+                repo=url,
+            )
+        finally:
+            argvs.add("stop")
+            watcher.join()
+    assert ended.outcome == "succeeded", ended.summary
+    assert planted.pushed()
+    assert any("git-receive-pack" in seen for seen in server.seen), "the control: it was pushed over HTTP, with the password"
+    assert any("/origin.git" in argv for argv in argvs), "the control: git was seen while it ran"
+    spelled = (IN_URL, base64.b64encode(f"ann:{IN_URL}".encode()).decode())
+    assert planted.session is not None
+    said = "".join(capfd.readouterr())
+    for secret in spelled:
+        assert not [argv for argv in argvs if secret in argv]
+        assert not [path for path, content in everything_below(planted.session.folder) if secret.encode() in content]
+        assert not [request.number for request in planted.requests if secret in request.raw.decode()]
+        assert secret not in said + ended.summary
 
-    with ScriptedEndpoint(in_order()) as endpoint:
-        port = endpoint.base_url.split(":")[2].split("/")[0]
-        settings = planted.settings(endpoint, repo=f"http://ann:{IN_URL}@127.0.0.1:{port}/shop.git")
+
+def watch_arguments(seen: set[str]) -> None:
+    """Collect the command line of every process of this machine until `stop` is put among them."""
+    while "stop" not in seen:
+        for path in Path("/proc").glob("[0-9]*/cmdline"):
+            try:
+                seen.add(path.read_bytes().replace(b"\0", b" ").decode("utf-8", "replace"))
+            except OSError:
+                continue
+
+
+def test_the_same_url_given_to_git_itself_is_seen_in_its_arguments(planted: Rig) -> None:
+    """The control of the control: a naive clone shows the password to every process."""
+    argvs: set[str] = set()
+    with GitHttp(planted.folder, "ann", IN_URL) as server:
+        watcher = Thread(target=watch_arguments, args=(argvs,))
+        watcher.start()
+        url = f"http://ann:{IN_URL}@127.0.0.1:{server.port}/origin.git"
+        subprocess.run(["git", "clone", "-q", url, str(planted.folder / "naive")], check=True, capture_output=True)
+        argvs.add("stop")
+        watcher.join()
+    assert any(IN_URL in argv for argv in argvs)
+    assert IN_URL in (planted.folder / "naive" / ".git" / "config").read_text()
+
+
+async def test_a_refused_url_is_told_without_its_password(planted: Rig) -> None:
+    with GitHttp(planted.folder, "ann", "another") as server, ScriptedEndpoint(in_order()) as endpoint:
+        settings = planted.settings(endpoint, repo=f"http://ann:{IN_URL}@127.0.0.1:{server.port}/origin.git")
         with pytest.raises(ConfigError) as refused:
             await build.prepare(settings, lambda _text: None)
     assert IN_URL not in str(refused.value)
