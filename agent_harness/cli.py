@@ -63,6 +63,11 @@ def run_command_line(arguments: Sequence[str]) -> int:
     except HarnessError as error:
         complain(str(error))
         return error.exit_code
+    except KeyboardInterrupt:  # a running session takes signals itself
+        from agent_harness.events import EXIT_CODES
+
+        complain("cancelled")
+        return EXIT_CODES["cancelled"]
 
 
 def complain(message: str) -> None:

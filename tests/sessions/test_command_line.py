@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
-import subprocess
-import sys
 from dataclasses import fields
 from pathlib import Path
 from threading import Event
