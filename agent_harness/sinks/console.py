@@ -33,6 +33,8 @@ class Console:
     _last_text: str = ""
     _plan: str = ""
     _spent: str = ""
+    _turn: int = 0
+    _announced: int = 0
     _open: dict[str, str] = field(default_factory=dict[str, str])
     _denied: set[str] = field(default_factory=set[str])
 
@@ -41,6 +43,7 @@ class Console:
             "session_started": self._session_started,
             "surface": self._surface,
             "user_message": self._user_message,
+            "reservation": self._reservation,
             "turn_started": self._turn_started,
             "usage": self._usage,
             "assistant_text": self._assistant_text,
@@ -132,9 +135,17 @@ class Console:
             else self._line(f"to the model ({origin}): {text_of(record, 'text')}", "cyan")
         )
 
-    def _turn_started(self, record: Record) -> str:
+    def _reservation(self, record: Record) -> str:
+        """A request is about to be sent, so what streams next is the next turn's; a retry of it has its line already."""
+        if text_of(record, "purpose") != "turn" or self._announced > self._turn:
+            return ""
+        self._announced = self._turn + 1
         of = f" of {count(self._limits['max_turns'])}" if "max_turns" in self._limits else ""
-        return self._line(f"-- turn {count(record.get('turn'))}{of}{self._spent}", "dim")
+        return self._line(f"-- turn {count(self._announced)}{of}{self._spent}", "dim")
+
+    def _turn_started(self, record: Record) -> str:
+        self._turn = int(number(record.get("turn")))
+        return ""
 
     def _usage(self, record: Record) -> str:
         cost, ceiling = record.get("total_cost_usd"), self._limits.get("max_cost_usd")
@@ -168,14 +179,14 @@ class Console:
     def _tool_result(self, record: Record) -> str:
         call, ok = text_of(record, "id"), record.get("ok") is True
         name = self._open.pop(call, text_of(record, "name"))
-        if call in self._denied:
+        if call in self._denied or (ok and name == "TodoWrite"):  # the refusal, the plan: shown already
             return ""
         code = record.get("exit_code")
         parts = [
             *([name] if self._open else []),
             ("ok" if ok else "failed") if code is None else f"exit {code}",
             f"{number(record.get('duration_ms')) / 1000:.2f} s",
-            gist(text_of(record, "content")),
+            gist(name, text_of(record, "content")),
         ]
         return self._line(", ".join(part for part in parts if part), "green" if ok and not code else "red", 4)
 

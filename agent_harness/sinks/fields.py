@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import cast
@@ -14,6 +15,8 @@ from agent_harness.sinks.plain_text import clip, one_line
 _TELLING = ("command", "action", "job", "args", "path", "query", "glob", "old_text")
 _ARGUMENT_CELLS = 200
 _GIST_CELLS = 160
+_LAST_LINE_TELLS = ("run_shell", "read_file")  # a summary, how much of the file there is; elsewhere the first line does
+_EXIT_CODE = re.compile(r"\[exit code \d+\]")
 
 
 def text_of(record: Mapping[str, JsonValue], name: str) -> str:
@@ -70,10 +73,10 @@ def _argument(value: JsonValue) -> str:
     return one_line(value if isinstance(value, str) else json.dumps(value))
 
 
-def gist(content: str) -> str:
-    """One line of a result: its last one that says something, and how many there were."""
-    said = [line for line in content.splitlines() if line.strip()]
+def gist(name: str, content: str) -> str:
+    """The line of a tool's result that says most, and how many there were. The exit code is shown elsewhere."""
+    said = [line for line in content.splitlines() if line.strip() and not _EXIT_CODE.fullmatch(line)]
     if not said:
         return ""
-    last = clip(one_line(said[-1]), _GIST_CELLS)
-    return last if len(said) == 1 else f"{len(said)} lines: {last}"
+    telling = clip(one_line(said[-1 if name in _LAST_LINE_TELLS else 0]), _GIST_CELLS)
+    return telling if len(said) == 1 else f"{len(said)} lines: {telling}"

@@ -11,6 +11,7 @@ from agent_harness.events import (
     HookRan,
     Notice,
     PlanChanged,
+    Reserved,
     Retried,
     SessionEnded,
     SessionStarted,
@@ -44,6 +45,9 @@ ENDED = SessionEnded(
 )
 
 
+ASKED = Reserved("turn", 4_000, None)
+
+
 def shown(*events: Event | Delta, width: int = 100, colours: bool = False) -> str:
     console = Console(width, colours)
     return b"".join(
@@ -67,9 +71,15 @@ def test_the_task_and_the_ceilings_are_shown_at_the_start() -> None:
 def test_a_call_and_its_result_are_a_line_each() -> None:
     text = shown(
         ToolCalled(1, "c1", "run_shell", {"command": "python -m unittest\n-v", "timeout_s": 30}),
-        ToolReturned("c1", "run_shell", True, "ran\nFAILED (failures=1)\n", duration_ms=210, exit_code=1),
+        ToolReturned("c1", "run_shell", True, "ran\nFAILED (failures=1)\n[exit code 1]", duration_ms=210, exit_code=1),
     )
     assert text.splitlines() == ["  > run_shell python -m unittest -v", "    exit 1, 0.21 s, 2 lines: FAILED (failures=1)"]
+
+
+def test_the_line_of_an_edit_says_what_was_edited() -> None:
+    content = 'Edited "a.py": 1 replacement, line 9.\n@@ -7 +7 @@\n-x\n+y\n tail'
+    text = shown(ToolCalled(1, "c1", "edit_file", {"path": "a.py"}), ToolReturned("c1", "edit_file", True, content))
+    assert '5 lines: Edited "a.py": 1 replacement, line 9.' in text
 
 
 def test_results_of_calls_that_ran_together_name_their_tool() -> None:
@@ -96,16 +106,16 @@ def test_a_refusal_is_shown_whole_with_its_reason_and_what_to_do_instead() -> No
 
 def test_spend_is_shown_against_the_ceilings() -> None:
     usage = UsageSettled("turn", 900, 100, 0, 0, 0, Decimal("0.0042"), False, 1000, Decimal("0.0042"))
-    assert "turn 2 of 50 -- 1,000 of 200,000 tokens, $0.0042 of $5.00" in shown(STARTED, usage, TurnStarted(2))
+    assert "turn 2 of 50 -- 1,000 of 200,000 tokens, $0.0042 of $5.00" in shown(STARTED, ASKED, usage, TurnStarted(1), ASKED)
 
 
 def test_an_unknown_cost_is_not_shown_as_zero() -> None:
     usage = UsageSettled("turn", 900, 100, 0, 0, 0, None, False, 1000, None)
-    assert "cost unknown" in shown(STARTED, usage, TurnStarted(2))
+    assert "cost unknown" in shown(STARTED, ASKED, usage, TurnStarted(1), ASKED)
 
 
 def test_streamed_text_is_not_repeated_when_it_is_recorded() -> None:
-    assert shown(Delta("Look"), Delta("ing."), AssistantText(1, "Looking."), TurnStarted(2)).count("Looking.") == 1
+    assert shown(Delta("Look"), Delta("ing."), AssistantText(1, "Looking."), ASKED).count("Looking.") == 1
 
 
 def test_text_that_was_not_streamed_or_only_in_part_is_shown_whole() -> None:
@@ -122,8 +132,15 @@ def test_a_broken_stream_is_followed_by_the_second_attempt_from_its_start() -> N
     ]
 
 
-def test_what_follows_streamed_text_begins_on_a_new_line() -> None:
-    assert shown(Delta("Looking."), TurnStarted(1), AssistantText(1, "Looking.")).splitlines() == ["Looking.", "-- turn 1"]
+def test_a_turn_begins_with_its_line_and_what_follows_its_text_is_on_a_new_one() -> None:
+    call = ToolCalled(1, "c1", "ripgrep", {"query": "x"})
+    text = shown(ASKED, Delta("Looking."), TurnStarted(1), AssistantText(1, "Looking."), call, ASKED)
+    assert text.splitlines() == ["-- turn 1", "Looking.", "  > ripgrep x", "-- turn 2"]
+
+
+def test_a_request_that_is_sent_again_and_one_for_another_purpose_begin_no_turn() -> None:
+    other = Reserved("compaction", 4_000, None)
+    assert shown(ASKED, ASKED, other).splitlines() == ["-- turn 1"]
 
 
 def test_the_plan_is_shown_when_it_changes_only() -> None:
