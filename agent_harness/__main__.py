@@ -7,6 +7,7 @@ import sys
 def main() -> None:
     """Run the command line and leave with its exit code."""
     arguments = sys.argv[1:]
+    open_standard_streams()
     if arguments in (["--version"], ["-V"]):
         from agent_harness import __version__
 
@@ -15,6 +16,19 @@ def main() -> None:
     from agent_harness.cli import run_command_line
 
     leave(run_command_line(arguments))
+
+
+def open_standard_streams() -> None:
+    """Where a standard stream was closed by whoever started us, nothing takes its place: the trace must never become stdout."""
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest free number is this one
+    if sys.stdout is None:
+        sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115 - a descriptor, for the process's life
+    if sys.stderr is None:
+        sys.stderr = open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115 - as above
 
 
 def leave(code: int) -> None:

@@ -72,7 +72,7 @@ async def prepare(settings: Settings, say: Callable[[str], None]) -> Session:
     )
     emit = _Late()
     hooks = _hooks(settings, task, session_id, branch, folder, emit)
-    folder.mkdir(parents=True, mode=0o700)
+    _make_folder(folder, settings)
     secrets_of = [each.secrets for each in (origin.source, origin.target) if each is not None]
     redactor = Redactor([*known, *(secret for several in secrets_of for secret in several)])
     trace = emit.trace = Trace(folder / "trace.jsonl", session_id, redactor)
@@ -95,6 +95,15 @@ async def prepare(settings: Settings, say: Callable[[str], None]) -> Session:
     budget = Budget(settings.limits, price)
     guards = default_guards()
     return Session(session_id, folder, task, branch, settings.draft, surface, model, trace, hooks, guards, budget, publisher)
+
+
+def _make_folder(folder: Path, settings: Settings) -> None:
+    try:
+        folder.mkdir(parents=True, mode=0o700)
+    except OSError as error:
+        raise ConfigError(
+            f"sessions cannot be kept in {str(settings.home)!r} ({error.strerror}); set AGENT_HARNESS_HOME to a folder of yours"
+        ) from error
 
 
 def new_id() -> str:

@@ -63,6 +63,8 @@ def run_command_line(arguments: Sequence[str]) -> int:
     except HarnessError as error:
         complain(str(error))
         return error.exit_code
+    except BrokenPipeError:
+        return 0  # whoever read the output has seen enough
     except KeyboardInterrupt:  # a running session takes signals itself
         from agent_harness.events import EXIT_CODES
 

@@ -124,3 +124,16 @@ def test_control_characters_in_an_argument_do_not_reach_the_terminal(person: Rig
     done = run(person, person.url, "do it", "--base", "a\x1b[31mred", *PRICED)
     assert done.returncode == 2
     assert "\x1b" not in done.stderr
+
+
+def test_a_place_where_no_session_can_be_kept_is_told_with_the_variable(person: Rig) -> None:
+    (person.folder / "file").touch()
+    done = run(person, person.url, "do it", *PRICED, AGENT_HARNESS_HOME=str(person.folder / "file"))
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
+    assert "AGENT_HARNESS_HOME" in done.stderr
+
+
+def test_a_closed_standard_output_is_nothing_that_a_session_could_write_over(person: Rig) -> None:
+    command = f"exec {sys.executable} -m agent_harness sessions >&- 2>&- <&-"
+    done = subprocess.run(["bash", "-c", command], cwd=person.folder / "person", capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
