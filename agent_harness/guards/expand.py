@@ -109,6 +109,8 @@ class Expander:
         while at < len(word):
             if match := _PLAIN.match(word, at):
                 text = match.group()
+                if "\n" in text:
+                    raise Unanalysed("a line break stands inside a word", "quote it, or write one command a line")
                 if STORED in text:
                     raise Unanalysed("its heredocs can be read in two ways", "write the text with edit_file first")
                 fields.add(text)

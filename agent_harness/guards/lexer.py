@@ -18,6 +18,7 @@ _DOUBLE = re.compile(r"[\"\\$`]")
 _PARAMETER = re.compile(r"[}'\"\\$`]")
 _DELIMITER = re.compile(r"(?:\\.|'[^']*'|\"[^\"]*\"|[^\s;&|<>()'\"\\])+", re.DOTALL)
 _BEFORE_COMMAND = re.compile(r"(?:^|[;&|({\n`]|\b(?:do|then|else))[ \t]*$")
+_LINE_ESCAPE = re.compile(r"\n[ \t]*(?=\\[A-Za-z])")
 MAX_DEPTH = 40
 MAX_TOKENS = 60_000
 
@@ -43,11 +44,13 @@ class Scanner:
 
     Attributes:
         text: the source.
+        escapes: where a line of code begins with a backslash before a letter, which changes nothing but aliases.
         store: where cut heredocs go, by their stand-in name; None when heredocs are not looked for.
     """
 
     text: str
     store: dict[str, Heredoc] | None = None
+    escapes: list[int] = field(default_factory=list[int])
     _pending: list[tuple[str, str, bool, bool]] = field(default_factory=list[tuple[str, str, bool, bool]])
     _out: list[str] = field(default_factory=list[str])
     _copied: int = 0
@@ -103,6 +106,8 @@ class Scanner:
         text = self.text
         match char:
             case "\n":
+                if found := _LINE_ESCAPE.match(text, at):
+                    self.escapes.append(found.end())
                 return self._bodies(at + 1) if self._pending else at + 1
             case "#":
                 if at and text[at - 1] not in " \t\n;&|()":

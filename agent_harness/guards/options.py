@@ -71,10 +71,19 @@ def _split(args: Sequence[str], taking: frozenset[str]) -> tuple[list[str], list
     return rest, found
 
 
+def whole_option(name: str, taking: frozenset[str]) -> str:
+    """A long option written out: GNU programs take any beginning that fits only one."""
+    if name in taking or len(name) < 4:
+        return name
+    fitting = [each for each in taking if each.startswith(name)]
+    return fitting[0] if len(fitting) == 1 else name
+
+
 def _option(word: str, taking: frozenset[str], following: str) -> tuple[list[str], str, int]:
     """The option names in one word, the value of the last one, and how many further words that took."""
     if word.startswith("--"):
         name, equals, value = word.partition("=")
+        name = whole_option(name, taking)
         if equals:
             return [name], value, 0
         return [name], following if name in taking else "", int(name in taking)

@@ -24,6 +24,7 @@ _PLAINER = (
 )
 # At the end of everything a line goes on with nothing, which the grammar takes for an error.
 _LAST_BACKSLASH = re.compile(r"(?<!\\)((?:\\\\)*)\\\n*\Z")
+_LINE_ESCAPE = re.compile(r"\n[ \t]*\\[A-Za-z]")
 _STAND_IN = re.compile(f"{STORED}\\d+{STORED}")
 _AS_FILE = "write the text with edit_file and keep the command short"
 MAX_CODE = 65_536  # characters without the bodies of heredocs: more is a file that was not written as one
@@ -104,6 +105,12 @@ def parse(text: str, taken: int = 0) -> Script:
         raise Unanalysed(f"it has {len(text):,} characters of code, and at most {MAX_CODE:,} are read", _AS_FILE)
     text = _PREFIX.sub(lambda found: found.group(1) + " " * len(found.group(2)), text)
     text = _SELECT.sub(lambda found: found.group(1) + "for   ", text)
+    if _LINE_ESCAPE.search(text):
+        # The grammar takes such a line for more words of the line before.
+        scanner = Scanner(text)
+        scanner.code(0, "")
+        for at in reversed(scanner.escapes):
+            text = text[:at] + text[at + 1 :]
     source = text.encode()
     root = _parser().parse(source).root_node
     for pattern, plainer in _PLAINER:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(\[[^\]]*\])?(\+?=)", re.DOTALL)
+_GAP = re.compile(rb"(?:[ \t]|\\\n)*")
 _DECLARES = frozenset(("export", "declare", "typeset", "readonly", "local"))
 
 
@@ -56,6 +58,7 @@ class Simple:
                 found.append(child)
             elif child.type != "comment":
                 parts.append(child)
+        _check_gaps(script, [*([] if node is None else node.children), *redirects])
         expander = Expander(self._machine, state)
         words = [script.text(start, end) for start, end in spans(script, parts)]
         files = [each for each in found if each.type == "file_redirect"]
@@ -176,6 +179,14 @@ class Simple:
             words += Expander(self._machine, state).fields(script.text(start, end))
         inv = Invocation([keyword if keyword in _DECLARES else "unset", *words], state)
         return self._machine.dispatch(inv)
+
+
+def _check_gaps(script: Script, nodes: Sequence[Node]) -> None:
+    """A second look at the grammar's work: nothing but blanks may stand between the parts of one command."""
+    for left, right in itertools.pairwise(nodes):
+        if left.end_byte < right.start_byte and not _GAP.fullmatch(script.source, left.end_byte, right.start_byte):
+            near = script.text(left.end_byte, right.start_byte)[:20]
+            raise Unanalysed(f"the words of one command are parted by {near!r}")
 
 
 def _options(script: Script, nodes: Iterable[Node]) -> list[str]:

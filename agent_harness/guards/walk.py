@@ -78,6 +78,10 @@ class Walker:
                 if state.flow:
                     after.append(state)
                     continue
+                following = node.next_sibling
+                if following is not None and following.type == "&":
+                    after += self._background(script, node, state)
+                    continue
                 results = self.run(script, node, state)
                 if node.type in ("command", "redirected_statement", "pipeline", "subshell"):
                     for result in results:
@@ -179,6 +183,13 @@ class Walker:
         inner = state.copy()
         inner.out, inner.traps = "", ()
         return self._leave(state, self.sequence(script, node.named_children, [inner]))
+
+    def _background(self, script: Script, node: Node, state: State) -> list[State]:
+        """`cmd &` runs in a subshell, and what it does may not be done yet when the next command runs."""
+        inner = state.copy()
+        inner.out, inner.traps, inner.stdin = "", (), ""
+        ends = self._leave(state, self.run(script, node, inner))
+        return distinct([state.done(True), *(end.done(True) for end in ends)])
 
     def _negated(self, script: Script, node: Node, state: State, redirects: Sequence[Node] = ()) -> list[State]:
         results = self._with(script, node.named_children[-1], redirects, state)

@@ -8,7 +8,7 @@ import shlex
 from agent_harness.guards.builtins import BUILTINS
 from agent_harness.guards.machine import Handler, Invocation, Machine
 from agent_harness.guards.marks import GAP, HOLE, PATTERN, plain_list, unknown
-from agent_harness.guards.options import leading
+from agent_harness.guards.options import leading, name_set, whole_option
 from agent_harness.guards.state import State, distinct
 from agent_harness.guards.targets import absolute
 
@@ -84,6 +84,7 @@ _RUNNERS: dict[str, frozenset[str]] = {
     "rtx": frozenset(("exec",)),
 }
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
+_ENV_LONG = name_set("--unset --chdir --split-string --argv0 --ignore-environment --null --debug --block-signal")
 MAX_ITEMS = 48
 
 
@@ -146,36 +147,47 @@ def _runner(machine: Machine, inv: Invocation) -> list[State]:
     return [inv.state.done(None)]
 
 
+def _env_option(words: list[str], at: int) -> tuple[str, str, int]:
+    """The option at an index of `env`'s words as (one of `uCSa` or empty, its value), and how many words it took."""
+    word = words[at]
+    following = words[at + 1] if at + 1 < len(words) else ""
+    if word.startswith("--"):
+        name, equals, value = word.partition("=")
+        name = whole_option(name, _ENV_LONG)
+        letter = {"--unset": "u", "--chdir": "C", "--split-string": "S", "--argv0": "a"}.get(name, "")
+        return letter, value if equals or not letter else following, 1 + (bool(letter) and not equals)
+    for number, letter in enumerate(word[1:], 2):
+        if letter in "uCSa":
+            attached = word[number:]
+            return letter, attached or following, 1 + (not attached)
+    return "", "", 1
+
+
 def _env(machine: Machine, inv: Invocation) -> list[State]:
     words = list(inv.args)
     env: dict[str, str] = {}
     folder: str | None = ""
     at = 0
     while at < len(words):
-        word = words[at]
-        at += 1
-        if match := _ASSIGNMENT.fullmatch(word):
+        if match := _ASSIGNMENT.fullmatch(words[at]):
             env[match.group(1)] = match.group(2)
-        elif word in ("-u", "--unset", "-a", "--argv0"):
             at += 1
-        elif word in ("-C", "--chdir") or word.startswith("--chdir=") or re.fullmatch(r"-C.+", word):
-            value = word.partition("=")[2] if "=" in word else (word[2:] if len(word) > 2 and word[1] == "C" else "")
-            if not value and at < len(words):
-                value = words[at]
-                at += 1
+            continue
+        if not words[at].startswith("-") or words[at] == "--":
+            at += words[at] == "--"
+            break
+        letter, value, taken = _env_option(words, at)
+        at += taken
+        if letter == "C":
             folder = absolute(value, inv.state)
-        elif word in ("-S", "--split-string") or word.startswith("--split-string=") or re.fullmatch(r"-[iv0]*S.*", word):
-            text = word.partition("=")[2] if word.startswith("--") else word.partition("S")[2]
-            if not text and at < len(words):
-                text = words[at]
-                at += 1
+        elif letter == "S":
             try:
-                words[at:at] = shlex.split(text)
+                words[at:at] = shlex.split(value)
             except ValueError:
                 words[at:at] = [GAP]
-        elif not word.startswith("-"):
-            at -= 1
-            break
+    while at < len(words) and (match := _ASSIGNMENT.fullmatch(words[at])):
+        env[match.group(1)] = match.group(2)
+        at += 1
     return run_external(machine, inv, words[at:], env, folder)
 
 
