@@ -99,7 +99,7 @@ def _make_temporary(machine: Machine, inv: Invocation) -> list[State]:
     folder = inv.getenv("TMPDIR") or "/tmp"
     given = values_of(inv.args, "-p --tmpdir")
     words = operands(inv.args, "-p")
-    template = words[0] if words else "tmp.XXXXXXXXXX"
+    template = words[0] if words else "tmp." + "X" * 10
     if given and given[0]:
         folder = given[0]
     elif words and not any(word.startswith(("--tmpdir", "-t")) for word in inv.args):

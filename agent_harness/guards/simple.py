@@ -53,12 +53,13 @@ class Simple:
         env: dict[str, str] = {}
         parts: list[Node] = []
         found: list[Node] = []
-        for child in [] if node is None else node.children:
+        children = self._own_line(script, [] if node is None else node.children, state)
+        for child in children:
             if (child.type == "variable_assignment" and not parts) or child.type == "file_redirect":
                 found.append(child)
             elif child.type != "comment":
                 parts.append(child)
-        _check_gaps(script, [*([] if node is None else node.children), *redirects])
+        _check_gaps(script, [*children, *redirects])
         expander = Expander(self._machine, state)
         words = [script.text(start, end) for start, end in spans(script, parts)]
         files = [each for each in found if each.type == "file_redirect"]
@@ -75,6 +76,18 @@ class Simple:
                 state.set(name, value)
         targets = [Redirection(fd, operator, self._target(expander, operator, text)) for fd, operator, text in sources]
         return self._perform(argv, state, env, targets)
+
+    def _own_line(self, script: Script, children: list[Node], state: State) -> list[Node]:
+        """The parts without assignments of the line before, which the grammar takes for prefixes of this command."""
+        rest = children
+        for number, (left, right) in enumerate(itertools.pairwise(children), 1):
+            if left.type != "variable_assignment":
+                break
+            if b"\n" in script.source[left.end_byte : right.start_byte].replace(b"\\\n", b""):
+                rest = children[number:]
+        for each in children[: len(children) - len(rest)]:
+            self.assignments(script, each, state)
+        return rest
 
     def grouped(self, script: Script, body: Node, redirects: Sequence[Node], state: State) -> list[State]:
         """Run a compound statement with redirections."""
