@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from agent_harness.world import GitFacts
 
-ROOT = "/work/project"
+ROOT = "/code/project"
 HOME = "/home/mia"
 BRANCH = "agent/7"
 FILES = (

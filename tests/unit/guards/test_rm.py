@@ -16,7 +16,7 @@ OUTSIDE = [
     'rm -rf "$HOME"',
     "rm -r /opt/tools",
     "rm -rf /work",
-    "rm -rf /work/project-old",
+    "rm -rf /code/project-old",
     "rm -rf build/../../other",
     "rm -rf / srv/cache",
     "rm -f ~/.profile",
@@ -102,7 +102,7 @@ WORKTREE = [
     "find . -type f -delete",
     "find . ! -path './src/*' -delete",
     "find . -name .git -prune -o -delete",
-    "mv .git /work/project/old-git",
+    "mv .git /code/project/old-git",
     "rsync -a --delete empty/ ./",
     "> .git/config",
     "shopt -s dotglob; rm -rf *t",
@@ -158,7 +158,7 @@ ALLOWED = [
     "git clean -fdx",
     "git rm -r --cached .",
     "mv build old-build",
-    "mv src/app.py /work/project/app.py",
+    "mv src/app.py /code/project/app.py",
     "rsync -a --delete src/ build/",
     "truncate -s 0 logs/a.log",
     "echo x > /tmp/out; make > /dev/null 2>&1",
@@ -236,8 +236,8 @@ def test_a_child_sees_only_what_is_exported() -> None:
 
 def test_the_verdict_names_the_rule_the_words_and_the_target() -> None:
     found = verdict("cd build && rm -rf ../../other")
-    assert (found.rule, found.words, found.target) == ("rm.outside", ("../../other",), "/work/other")
-    assert "/work/other" in found.reason
+    assert (found.rule, found.words, found.target) == ("rm.outside", ("../../other",), "/code/other")
+    assert "/code/other" in found.reason
 
 
 @pytest.mark.parametrize(
