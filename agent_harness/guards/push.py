@@ -45,10 +45,8 @@ def check(machine: Machine, inv: Invocation) -> None:
 def instead(machine: Machine) -> str:
     """What to do instead of any push that is refused."""
     branch = machine.git().own_branch
-    return (
-        f"the harness pushes {branch} by itself when the session succeeds; "
-        f"to push now use exactly: git push -u origin HEAD:refs/heads/{branch}"
-    )
+    command = " ".join(("git", "push", "-u", "origin", f"HEAD:refs/heads/{branch}"))
+    return f"the harness pushes {branch} by itself when the session succeeds; to push now use exactly: {command}"
 
 
 def _refuse(machine: Machine, rule: str, reason: str, words: list[str], target: str = "") -> None:
@@ -205,7 +203,7 @@ def _long(found: _Options, name: str, equals: str, value: str, following: str) -
     if len(matches) > 1 and all(each.startswith("force") for each in matches):
         matches = ["force"]
     if len(matches) != 1 or vague(name):
-        found.problem = f"git push has no option {show('--' + name)!r}, or more than one that it could mean"
+        found.problem = f"a push has no option {show('--' + name)!r}, or more than one that it could mean"
         return 0
     option = matches[0]
     if negated:
@@ -227,7 +225,7 @@ def _short(found: _Options, word: str, following: str, *, prefix: bool) -> int:
             return int(number == len(word) - 1)
         option = _SHORT.get(letter)
         if option is None:
-            found.problem = f"git push has no option {show('-' + letter)!r}"
+            found.problem = f"a push has no option {show('-' + letter)!r}"
             return 0
         found.on.add(option)
         if option == "push-option":

@@ -81,6 +81,15 @@ OUTSIDE = [
     "git -C /srv clean -fdx",
     "git worktree remove --force ../elsewhere",
     "docker run -v /srv:/data alpine rm -rf /data/x",
+    "env --chd=/srv rm -rf x",
+    "env -iC /srv rm -rf x",
+    "ls\n\\rm -rf /srv",
+    "ls $(date)\n  \\rm -rf /srv",
+    "A=1 B=/srv\nrm -rf $B",
+    "python3 -c \"import shutil; shutil.rmtree('/srv/x')\"",
+    "python3 -c \"import os, glob; [os.remove(f) for f in glob.glob('/srv/*')]\"",
+    "python3 -c \"import subprocess; subprocess.run(['rm', '-rf', '/srv'])\"",
+    "perl -e 'unlink glob \"~/*\"'",
     "docker run --mount type=bind,source=/,target=/host alpine sh -c 'rm -rf /host/srv'",
 ]
 
@@ -106,6 +115,9 @@ WORKTREE = [
     "rsync -a --delete empty/ ./",
     "> .git/config",
     "shopt -s dotglob; rm -rf *t",
+    "rm -rf **/*",
+    "rm -rf [a-z]*",
+    "cd build & rm -rf *",
 ]
 
 UNKNOWN = [
@@ -169,13 +181,17 @@ ALLOWED = [
     "npm rm left-pad; docker rm -f web; git rm README.md",
     "trap 'rm -rf build' EXIT; make",
     "ls /; cat /etc/hosts; find / -name rm",
+    "python3 -c \"import shutil; d = 'build'; shutil.rmtree(d)\"",
+    "python3 -c \"import os; os.remove('build/x'); print('/a/b')\"",
+    "node -e \"require('fs').rmSync('build', {recursive: true})\"",
+    "A=1 B=build\nrm -rf $B",
 ]
 
 
 @pytest.mark.parametrize("command", OUTSIDE)
 def test_what_deletes_outside_is_refused(command: str) -> None:
     found = verdict(command)
-    assert found.rule in ("rm.outside", "rm.root", "rm.disk"), found
+    assert found.rule in ("rm.outside", "rm.root", "rm.disk", "rm.code"), found
     assert found.by == "guard:rm"
     assert found.instead
 
