@@ -13,9 +13,13 @@ def main() -> None:
 
         sys.stdout.write(f"agent-harness {__version__}\n")
         sys.exit(0)
-    from agent_harness.cli import run_command_line
+    try:
+        from agent_harness.cli import run_command_line
 
-    leave(run_command_line(arguments))
+        code = run_command_line(arguments)
+    except KeyboardInterrupt:  # before anything that could be cancelled had begun
+        code = 130
+    leave(code)
 
 
 def open_standard_streams() -> None:

@@ -31,6 +31,7 @@ from agent_harness.session import Session
 from agent_harness.settings import Settings
 from agent_harness.surfaces import bwrap
 from agent_harness.surfaces.local import CloneSource, LocalSurface
+from agent_harness.surfaces.paths import Denied
 from agent_harness.task import Task
 from agent_harness.tasks import task_group
 from agent_harness.trace import Trace
@@ -54,6 +55,7 @@ async def prepare(settings: Settings, say: Callable[[str], None]) -> Session:
     """
     model = OpenAIModel(settings.endpoint)
     model.warm()  # the SDK takes a third of a second to import: that runs beside everything below
+    Denied(settings.deny)  # a glob that cannot be read is told before anything is made
     known = [settings.endpoint.api_key, *credentials_in(settings.environ)]
     session_id = new_id()
     folder = settings.home / "sessions" / session_id
@@ -149,6 +151,8 @@ async def _look_around(settings: Settings, git: Git) -> Origin:
         if not is_path(settings.repo, settings.started_in):
             found.append(await of_url(git, Transport(settings.repo), settings.base))
             return
+        if not (settings.started_in / settings.repo).exists():
+            raise ConfigError(f"{settings.repo!r} does not exist here; give a git repository, or a git URL")
         if settings.surface != "local":
             raise ConfigError(
                 f"{settings.repo!r} is a path, and working in place is not available yet; "

@@ -141,6 +141,9 @@ def _branch(refs: RemoteRefs, wanted: str | None, transport: Transport) -> str:
 
 def is_path(repo: str, started_in: Path) -> bool:
     """Whether that is a place on this machine rather than a URL; an existing path wins."""
-    if (started_in / repo).exists():
-        return True
+    try:
+        if (started_in / repo).exists():
+            return True
+    except (OSError, ValueError):  # no path at all: too long, or a name that no file can have
+        return False
     return not urlsplit(repo).scheme and ":" not in repo.split("/")[0]

@@ -73,6 +73,9 @@ PRICED = ("--price-in", "1", "--price-out", "1")
         (("{url}", "do it", "--verify", "make test", *PRICED), {}, ("--verify", "not available yet")),
         (("{url}", "do it", "--surface", "moon", *PRICED), {}, ("moon",)),
         (("{url}", "do it", "--colour", *PRICED), {}, ("--colour",)),
+        (("{url}", "do it", "--deny", "[", *PRICED), {}, ("[",)),
+        (("/nowhere/at/all", "do it", *PRICED), {}, ("/nowhere/at/all", "does not exist")),
+        (("a" * 300, "do it", "--surface", "local", *PRICED), {}, ("aaa",)),
     ],
 )
 def test_each_mistake_is_one_line_that_says_what_to_do(
