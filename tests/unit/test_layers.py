@@ -18,7 +18,7 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"loop", "publishing", "reporting", "notify", "jobs"}),
     frozenset({"dispatcher", "model", "calls", "clip", "origins"}),
     frozenset({"tools", "guards", "hooks"}),
-    frozenset({"surfaces", "inert_git", "transport"}),
+    frozenset({"surfaces", "inert_git", "transport", "github_settings"}),
     frozenset({"trace", "archive"}),
     frozenset({"events", "messages", "task", "plan", "budget", "verdict", "settings", "world", "redact"}),
     frozenset({"errors", "tasks", "__init__"}),
