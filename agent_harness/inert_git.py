@@ -48,9 +48,20 @@ SUBCOMMANDS = frozenset({
     "merge-base", "mktree", "pack-objects", "pack-refs", "push", "remote", "repack", "rev-list", "rev-parse", "show", "show-ref",
     "symbolic-ref", "tag", "unpack-objects", "update-ref", "var", "verify-pack", "version", "write-tree",
 })  # fmt: skip
+# These look at a work tree, so they run only from a repository of ours whose configuration is one of `PRIVATE_CONFIGS`: a
+# `.gitattributes` can name a driver there, but one without a configured command is nothing, and only git's own conversions of
+# line ends and encodings act. Hooks are off as for all. Submodules have configurations of their own and are not entered.
+IN_WORK_TREE = frozenset({"check-attr", "diff-files", "ls-files", "update-index"})
+PRIVATE_CONFIGS = {
+    "sha1": "[core]\n\trepositoryformatversion = 0\n\tbare = false\n",
+    "sha256": "[core]\n\trepositoryformatversion = 1\n\tbare = false\n[extensions]\n\tobjectformat = sha256\n",
+}
 SHOWS_DIFFS = frozenset({"diff-tree", "log", "show"})  # always told to run no driver
 REFUSED_OPTIONS = frozenset(
-    {"--ext-diff", "--textconv", "--filters", "--path", "--upload-pack", "--receive-pack", "--exec", "--template"}
+    {
+        *("--ext-diff", "--textconv", "--filters", "--path", "--upload-pack", "--receive-pack", "--exec", "--template"),
+        *("--recurse-submodules", "--ignore-submodules"),
+    }
 )
 
 CONFIG: tuple[tuple[str, str], ...] = (
@@ -177,6 +188,7 @@ class Git:
         ok: Container[int] = (0,),
         env: Mapping[str, str] | None = None,
         ceilings: Ceilings = TRUSTED,
+        work_tree: Path | None = None,
     ) -> GitResult:
         """Run git once; the whole process group is ended on timeout and on cancellation.
 
@@ -192,17 +204,22 @@ class Git:
             ok: exit codes that are an answer.
             env: more variables, for identities and dates of commits (`GIT_AUTHOR_NAME`, ...).
             ceilings: its resource limits.
+            work_tree: the folder that a command of `IN_WORK_TREE` looks at.
 
         Raises:
             GitFailed: another exit code, no end in time, or more than 64 MiB of output.
             ValueError: a command or an option that could run something of the repository's choice.
         """
-        _refuse_what_could_run(args)
+        _refuse_what_could_run(args, git_dir, work_tree)
         place = [] if git_dir is None else [f"--git-dir={git_dir}"]
         words = [transport.safe_url if transport is not None and word == transport.url else word for word in args]
         if args[0] in SHOWS_DIFFS:
             words[1:1] = ["--no-ext-diff", "--no-textconv"]
+        if args[0] == "diff-files":
+            words[1:1] = ["--no-ext-diff", "--ignore-submodules=all"]
         environment = {**self._environment(transport), **(env or {})}
+        if work_tree is not None:
+            environment["GIT_WORK_TREE"] = str(work_tree)
         with ExitStack() as files:
             source: int | IO[bytes] = PIPE if stdin else DEVNULL
             if stdin_file is not None:
@@ -349,8 +366,12 @@ class Git:
         return RemoteRefs(default, refs)
 
 
-def _refuse_what_could_run(args: tuple[str, ...]) -> None:
-    if not args or args[0] not in SUBCOMMANDS:
+def _refuse_what_could_run(args: tuple[str, ...], git_dir: Path | None, work_tree: Path | None) -> None:
+    if args and (args[0] in IN_WORK_TREE or work_tree is not None):
+        ours = git_dir is not None and (git_dir / "config").read_text("utf-8", "replace") in PRIVATE_CONFIGS.values()
+        if not ours or work_tree is None or args[0] not in IN_WORK_TREE:
+            raise ValueError(f"git {args[0]} looks at a work tree only from a repository with a configuration of our own")
+    elif not args or args[0] not in SUBCOMMANDS:
         raise ValueError(f"{args[:1]} is not a git command of the inert runner; add it only if it can run no driver and no hook")
     for word in args[1 : args.index("--") if "--" in args else None]:
         name, _, value = word.partition("=")

@@ -1,0 +1,226 @@
+"""A repository of the session beside the person's: its objects can be read, and nothing of its configuration is obeyed.
+
+It borrows the person's objects, and has a copy of their index with the same modification time, so that git trusts the stat data in
+it exactly as it would in place. Whatever git does here, it does to the copy.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from hashlib import new
+from pathlib import Path
+
+import anyio.to_thread
+
+from agent_harness.inert_git import PRIVATE_CONFIGS, Git
+from agent_harness.surfaces.checkout import Checkout
+from agent_harness.tasks import task_group
+
+RESIZING = frozenset({b"text", b"eol", b"crlf", b"ident"})
+"""Attributes by which a checked-out file can differ from its blob; then its length does, too."""
+REWRITING = frozenset({b"filter", b"working-tree-encoding"})
+"""Attributes by which it can differ at the same length."""
+CONVERTING = re.compile(rb"autocrlf|\beol\b|attributesfile", re.IGNORECASE)
+TRACKED = re.compile(rb"H (100644|100755) ([0-9a-f]{40,64}) 0\t(.*)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Tracked:
+    """What git knows about the files.
+
+    Attributes:
+        clean: path -> id of the blob whose bytes the file has.
+        filtered: files that a filter made of their blob: they have other bytes, and the filter can make them again.
+        names: every path in the index.
+    """
+
+    clean: Mapping[bytes, bytes]
+    filtered: frozenset[bytes]
+    names: frozenset[bytes]
+
+
+class PrivateRepository:
+    """Made by `create`.
+
+    Args:
+        git: the inert runner.
+        folder: where it lies, in the session folder.
+        checkout: the person's.
+    """
+
+    def __init__(self, git: Git, folder: Path, checkout: Checkout) -> None:
+        self._git = git
+        self.folder = folder
+        self.checkout = checkout
+        self._converts = self._converts_all = True
+
+    async def create(self, config: Mapping[str, Sequence[str]]) -> None:
+        """Lay it out.
+
+        Args:
+            config: what the person's repository is configured to.
+        """
+        await anyio.to_thread.run_sync(self._create, config.get("extensions.objectformat", ("sha1",))[-1])
+
+    def _create(self, object_format: str) -> None:
+        theirs = self.checkout
+        for name in ("objects/info", "objects/pack", "refs/heads", "info"):
+            (self.folder / name).mkdir(parents=True, exist_ok=True)
+        (self.folder / "HEAD").write_text("ref: refs/heads/nothing\n", encoding="utf-8")
+        (self.folder / "config").write_text(PRIVATE_CONFIGS[object_format], encoding="utf-8")
+        (self.folder / "objects/info/alternates").write_bytes(os.fsencode(theirs.common_dir / "objects") + b"\n")
+        with suppress(FileNotFoundError):
+            shutil.copy2(theirs.git_dir / "index", self.folder / "index")
+        for shared in theirs.git_dir.glob("sharedindex.*"):
+            (self.folder / shared.name).symlink_to(shared)
+        home = _config_home()
+        attributes = (Path("/etc/gitattributes"), home / "attributes", theirs.common_dir / "info/attributes")
+        (self.folder / "info/attributes").write_bytes(b"\n".join(map(_bytes, attributes)))
+        excludes = (home / "ignore", theirs.common_dir / "info/exclude")
+        (self.folder / "info/exclude").write_bytes(b"\n".join(map(_bytes, excludes)))
+        configured = (Path("/etc/gitconfig"), Path.home() / ".gitconfig", home / "config", theirs.common_dir / "config")
+        self._converts_all = any(CONVERTING.search(_bytes(path)) for path in configured)
+        self._converts = self._converts_all or any(_bytes(path).strip() for path in attributes)
+
+    async def _ask(self, *args: str, stdin: bytes = b"", ok: tuple[int, ...] = (0,)) -> bytes:
+        result = await self._git.run(*args, git_dir=self.folder, work_tree=self.checkout.root, stdin=stdin, ok=ok)
+        return result.stdout
+
+    async def tracked(self) -> Tracked:
+        """The files of the index, told apart by its stat data: only what is not sure from that is opened."""
+        answers: dict[str, bytes] = {}
+
+        async def ask(name: str, *args: str) -> None:
+            answers[name] = await self._ask(*args)
+
+        async with task_group() as tasks:
+            tasks.start_soon(ask, "changed", "diff-files", "--raw", "--no-renames", "-z")
+            tasks.start_soon(ask, "index", "ls-files", "-s", "-v", "-z")
+        changed = set(answers["changed"].split(b"\0")[1::2])
+        found, names = await anyio.to_thread.run_sync(_read_index, answers["index"])
+        clean = {path: blob for path, blob in found.items() if path not in changed}
+        rewritten: set[bytes] = set()
+        filtered: set[bytes] = set()
+        if self._converts or any(path.rpartition(b"/")[2] == b".gitattributes" for path in names):
+            rewritten, filtered = await self._converted(clean)
+        return Tracked({p: b for p, b in clean.items() if p not in rewritten}, frozenset(filtered), names)
+
+    async def _converted(self, clean: Mapping[bytes, bytes]) -> tuple[set[bytes], set[bytes]]:
+        """Which unchanged files have other bytes than their blob, because git or a filter converts them; and which by a filter."""
+        attributes = await self._attributes(clean)
+        resized = [path for path in clean if self._converts_all or attributes.get(path, frozenset()) & (RESIZING | REWRITING)]
+        if not resized:
+            return set(), set()
+        asked = b"".join(clean[path] + b"\n" for path in resized)
+        sizes = (await self._plain("cat-file", "--batch-check=%(objectsize)", "--buffer", stdin=asked)).split(b"\n")
+        doubtful = {path for path in resized if attributes.get(path, frozenset()) & REWRITING}
+        other = await anyio.to_thread.run_sync(self._differ, clean, dict(zip(resized, sizes, strict=False)), doubtful)
+        return other, {path for path in other if b"filter" in attributes.get(path, frozenset())}
+
+    async def _plain(self, *args: str, stdin: bytes = b"") -> bytes:
+        return (await self._git.run(*args, git_dir=self.folder, stdin=stdin)).stdout
+
+    async def _attributes(self, paths: Iterable[bytes]) -> Mapping[bytes, frozenset[bytes]]:
+        said = await self._ask("check-attr", "-a", "-z", "--stdin", stdin=b"".join(path + b"\0" for path in paths))
+        fields = said.split(b"\0")
+        found: dict[bytes, set[bytes]] = {}
+        for path, name, value in zip(fields[::3], fields[1::3], fields[2::3], strict=False):
+            if value not in (b"unset", b"unspecified"):
+                found.setdefault(path, set()).add(name)
+        return {path: frozenset(names) for path, names in found.items()}
+
+    def _differ(self, clean: Mapping[bytes, bytes], sizes: Mapping[bytes, bytes], doubtful: Collection[bytes]) -> set[bytes]:
+        other: set[bytes] = set()
+        for path, size in sizes.items():
+            where = os.path.join(os.fsencode(self.checkout.root), path)  # noqa: PTH118 - bytes
+            with suppress(OSError):
+                if not size.isdigit() or os.lstat(where).st_size != int(size):
+                    other.add(path)
+                elif path in doubtful and _blob_id(where, int(size), len(clean[path])) != clean[path]:
+                    other.add(path)
+        return other
+
+    async def filtered(self, paths: Collection[bytes]) -> list[bytes]:
+        """Which of these would go through a filter when they were added."""
+        found = await self._attributes(paths)
+        return sorted(path for path, names in found.items() if b"filter" in names)
+
+    async def not_ignored(self) -> set[bytes]:
+        """Files that git neither tracks nor ignores; nested repositories end in a slash."""
+        return set((await self._ask("ls-files", "-o", "-z", "--exclude-standard")).split(b"\0")) - {b""}
+
+    async def commit(self, base: str, paths: Collection[bytes], message: str, ref: str) -> str | None:
+        """Commit these paths, as they lie in the checkout or without them, on top of the base; None when nothing differs.
+
+        git's own conversions are applied, no filter. The ref is made to point to it.
+        """
+        names = b"".join(path + b"\0" for path in sorted(paths))
+        await self._ask("update-index", "--add", "--remove", "--replace", "-z", "--stdin", stdin=names)
+        tree = (await self._git.run("write-tree", git_dir=self.folder)).text
+        before = (await self._git.run("rev-parse", f"{base}^{{tree}}", git_dir=self.folder)).text
+        if tree == before:
+            return None
+        who = {
+            f"GIT_{role}_{what}": value
+            for role in ("AUTHOR", "COMMITTER")
+            for what, value in (("NAME", "agent-harness"), ("EMAIL", "agent-harness@localhost"))
+        }
+        made = await self._git.run("commit-tree", tree, "-p", base, git_dir=self.folder, stdin=message.encode(), env=who)
+        await self._git.run("update-ref", ref, made.text, git_dir=self.folder)
+        return made.text
+
+    async def is_clean(self, base: str) -> bool:
+        """Whether index and files are those of that commit, and nothing untracked lies about that is not ignored."""
+        await self._ask("update-index", "-q", "--refresh", ok=(0, 1))
+        if await self._ask("diff-files", "--raw", "-z") or await self.not_ignored():
+            return False
+        staged = await self._git.run("write-tree", git_dir=self.folder, ok=(0, 128))
+        wanted = await self._git.run("rev-parse", f"{base}^{{tree}}", git_dir=self.folder)
+        return staged.code == 0 and staged.text == wanted.text
+
+    async def contains(self, commit: str, others: Collection[str]) -> bool:
+        """Whether one of these commits is that commit, or was built on it."""
+        for other in others:
+            asked = await self._git.run("merge-base", "--is-ancestor", commit, other, git_dir=self.folder, ok=(0, 1, 128))
+            if asked.code == 0:
+                return True
+        return False
+
+
+def _read_index(listing: bytes) -> tuple[dict[bytes, bytes], frozenset[bytes]]:
+    """Blobs of the files that git would compare by their stat data, and every path. Entries that git was told not to look at are
+    not among the first: their files may have any bytes.
+    """
+    found: dict[bytes, bytes] = {}
+    names: list[bytes] = []
+    for line in listing.split(b"\0"):
+        if entry := TRACKED.fullmatch(line):
+            found[entry[3]] = entry[2]
+        names.append(line.partition(b"\t")[2])
+    return found, frozenset(names)
+
+
+def _config_home() -> Path:
+    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "git"
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
+
+
+def _blob_id(where: bytes, size: int, digits: int) -> bytes:
+    """The id that git would give these bytes as they are."""
+    digest = new("sha1" if digits == 40 else "sha256", b"blob %d\0" % size, usedforsecurity=False)
+    fd = os.open(where, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(fd, "rb") as file:
+        while piece := file.read(1 << 20):
+            digest.update(piece)
+    return digest.hexdigest().encode()
