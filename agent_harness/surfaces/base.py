@@ -19,11 +19,12 @@ Kind = Literal["file", "dir", "link", "other"]
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a surface can do; the session's tool set is chosen by it."""
+    """What a surface can do; the session's tool set is chosen by it. Without `commits` nobody commits or pushes there."""
 
     exec: bool
     network: bool
     git: bool
+    commits: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +79,12 @@ class ExportedWork:
     Attributes:
         bundle: a git bundle (v2) on the host with exactly one ref, `refs/heads/<branch>`; None when nothing was changed.
         head: full id of its commit; the base commit when nothing was changed.
+        in_place: paths that were changed in the person's own checkout, with or without a bundle.
     """
 
     bundle: Path | None
     head: str
+    in_place: tuple[str, ...] = ()
 
 
 OnOutput = Callable[[bytes], bool | None]

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Protocol
 
 import anyio.to_thread
 
@@ -87,6 +88,28 @@ def find_rg() -> str | None:
     return str(beside) if os.access(beside, os.X_OK) else shutil.which("rg")
 
 
+class AnyProfile(Protocol):
+    """What one sandbox is given, as the rest of this module needs to know it."""
+
+    @property
+    def tools(self) -> str:
+        """Folder of programs of ours inside."""
+        ...
+
+    @property
+    def copies(self) -> Sequence[str]:
+        """Files of `/etc` that are copied in, by their names there."""
+        ...
+
+    def arguments(self) -> list[str]:
+        """Bubblewrap's namespaces and mounts."""
+        ...
+
+    def variables(self) -> Mapping[str, str]:
+        """Every variable that a command finds."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Profile:
     """What one sandbox is given.
@@ -107,6 +130,20 @@ class Profile:
     writable_git: bool = False
     init: bool = True
     environment: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def tools(self) -> str:
+        """Folder of programs of ours inside."""
+        return TOOLS
+
+    @property
+    def copies(self) -> Sequence[str]:
+        """Files of `/etc` that are copied in."""
+        return ETC_FILES
+
+    def variables(self) -> Mapping[str, str]:
+        """Every variable that a command finds."""
+        return {**environment(), **dict(self.environment)}
 
     def arguments(self) -> list[str]:
         """Bubblewrap's namespaces and mounts."""
@@ -141,7 +178,7 @@ def _mounts(home: Path) -> tuple[str, ...]:
         *("--size", str(512 * MIB), "--perms", "1777", "--tmpfs", "/var/tmp"),
         *("--size", str(MIB), "--tmpfs", "/run", "--symlink", "../run", "/var/run"),
         *_toolchains(home),
-        *_proc_and_dev(),
+        *proc_and_dev(),
     )
 
 
@@ -173,11 +210,11 @@ def _toolchains(home: Path) -> list[str]:
         folder = home / name
         if folder.is_dir() and not folder.is_symlink():
             args += ["--ro-bind", str(folder), str(folder), "--symlink", str(folder), f"{HOME}/{name}"]
-    interpreter = _own_python(home)
+    interpreter = own_python(home)
     return args if interpreter is None else [*args, "--ro-bind", str(interpreter), str(interpreter)]
 
 
-def _own_python(home: Path) -> Path | None:
+def own_python(home: Path) -> Path | None:
     """The installation of the Python that runs us, when it is none of the folders that are bound anyway."""
     prefix = Path(sys.base_prefix)
     bound = (*SYSTEM, *(home / name for name in TOOLCHAINS))
@@ -196,7 +233,7 @@ def find_python() -> str | None:
 def _path(home: Path, path: str) -> str:
     """PATH inside: ours, the person's own folders that are there too, the system's, the Python that runs us."""
     inside = (*(str(home / name) for name in TOOLCHAINS), "/usr", "/opt", "/nix")
-    interpreter = _own_python(home)
+    interpreter = own_python(home)
     last = [] if interpreter is None else [f"{interpreter}/bin"]
     theirs = [
         folder
@@ -206,7 +243,7 @@ def _path(home: Path, path: str) -> str:
     return ":".join(dict.fromkeys([TOOLS, *theirs, "/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin", "/sbin", *last]))
 
 
-def _proc_and_dev() -> list[str]:
+def proc_and_dev() -> list[str]:
     """As root every file there may be written that its mode lets root write: capabilities are not asked."""
     args = ["--proc", "/proc"]
     for name in PROC_READ_ONLY:
@@ -258,7 +295,7 @@ def _variables(home: Path, path: str) -> Mapping[str, str]:
 
 @contextmanager
 def command(
-    profile: Profile, argv: Sequence[str], *, cwd: str = WORKSPACE, extra: Sequence[str] = (), program: str | None = None
+    profile: AnyProfile, argv: Sequence[str], *, cwd: str = WORKSPACE, extra: Sequence[str] = (), program: str | None = None
 ) -> Generator[tuple[list[str], list[int]]]:
     """The whole command line, and the descriptors that must be passed on to it; they are closed at the end of the block.
 
@@ -284,12 +321,10 @@ def command(
             return str(fd)
 
         files: list[str] = []
-        for name in ETC_FILES:
+        for name in profile.copies:
             with suppress(OSError):
                 files += ["--perms", "0444", "--file", keep(os.open(f"/etc/{name}", os.O_RDONLY | os.O_CLOEXEC)), f"/etc/{name}"]
-        variables = [
-            word for name, value in {**environment(), **dict(profile.environment)}.items() for word in ("--setenv", name, value)
-        ]
+        variables = [word for name, value in profile.variables().items() for word in ("--setenv", name, value)]
         code = seccomp.program()
         filtered: list[str] = []
         if code is not None:

@@ -19,7 +19,6 @@ from agent_harness.surfaces.exec_client import ExecClient
 
 START_S = 20
 SERVER = Path(__file__).with_name("exec_server.py")
-SERVER_INSIDE = "/tools/exec_server.py"
 
 
 class Sandbox:
@@ -30,7 +29,7 @@ class Sandbox:
         self._client = client
 
     @classmethod
-    async def start(cls, profile: bwrap.Profile) -> Sandbox | None:
+    async def start(cls, profile: bwrap.AnyProfile) -> Sandbox | None:
         """Start it and wait until its server answers; None when there is no Python inside to run the server.
 
         Raises:
@@ -40,8 +39,9 @@ class Sandbox:
         if python is None:
             return None
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        server = [python, "-I", "-S", "-B", SERVER_INSIDE, str(theirs.fileno())]
-        mounts = ("--ro-bind", str(SERVER), SERVER_INSIDE)
+        inside = f"{profile.tools}/{SERVER.name}"
+        server = [python, "-I", "-S", "-B", inside, str(theirs.fileno())]
+        mounts = ("--ro-bind", str(SERVER), inside)
         try:
             with bwrap.command(profile, server, extra=mounts) as (line, fds):
                 process = await anyio.open_process(
@@ -97,7 +97,7 @@ class Sandbox:
 
 
 async def run_once(
-    profile: bwrap.Profile,
+    profile: bwrap.AnyProfile,
     argv: Sequence[str],
     cwd: str,
     timeout_s: float | None,

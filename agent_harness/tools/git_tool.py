@@ -41,6 +41,10 @@ INERT = (
     "diff.submodule=short",
 )
 """Nothing that a repository configures may run a program, or start one that outlives the call."""
+IN_PLACE = (
+    "Nothing is committed or pushed here: this is a person's own checkout, and its HEAD, index and branches stay as they are. "
+    "Leave your changes in the files; what becomes of them is decided outside."
+)
 
 
 class GitArguments(Arguments):
@@ -60,6 +64,9 @@ async def git(arguments: GitArguments, ctx: ToolContext) -> Output:
     for word in arguments.args:
         if "\0" in word:
             raise ToolFailed(f"`args` holds {shown(word)}, which contains a NUL character.")
+    if arguments.command in ("commit", "push") and not ctx.surface.capabilities.commits:
+        _check(arguments, ctx)
+        raise ToolFailed(IN_PLACE)
     denied = Denied(ctx.deny)
     if arguments.command == "push":
         check_push(arguments.args, ctx.branch, ctx.surface.world(".").git().branch)

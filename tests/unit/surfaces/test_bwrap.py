@@ -68,7 +68,7 @@ async def test_nothing_of_the_home_is_there_but_named_toolchains_read_only(tmp_p
 
 
 async def test_the_python_that_runs_us_is_there_wherever_it_is_installed(tmp_path: Path) -> None:
-    prefix = bwrap._own_python(Path.home())  # pyright: ignore[reportPrivateUsage]
+    prefix = bwrap.own_python(Path.home())
     python = f"{sys.base_prefix}/bin/python3"
     _, said = await inside(bwrap.Profile(tmp_path), f"{python} -c 'print(1 + 1)'; python3 -c 'print(2 + 2)'")
     assert said.splitlines() == ["2", "4"], prefix
@@ -79,7 +79,7 @@ async def test_a_python_that_has_the_home_below_it_is_not_bound(home: Path, monk
     (home.parent / "bin").mkdir(exist_ok=True)
     (home.parent / "bin" / "python3").symlink_to("/bin/true")
     (home.parent / "lib").mkdir(exist_ok=True)
-    assert bwrap._own_python(home) is None  # pyright: ignore[reportPrivateUsage]
+    assert bwrap.own_python(home) is None
 
 
 async def test_sizes_of_memory_file_systems_are_bounded_and_the_rest_is_read_only(tmp_path: Path) -> None:
