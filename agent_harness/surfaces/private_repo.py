@@ -1,7 +1,7 @@
 """A repository of the session beside the person's: its objects can be read, and nothing of its configuration is obeyed.
 
-It borrows the person's objects, and has a copy of their index with the same modification time, so that git trusts the stat data in
-it exactly as it would in place. Whatever git does here, it does to the copy.
+It borrows the person's objects, and has a copy of their index with the same modification time, so that git trusts the stat data
+in it exactly as it would in place. Whatever git does here, it does to the copy.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class PrivateRepository:
         return Tracked({p: b for p, b in clean.items() if p not in rewritten}, frozenset(filtered), names)
 
     async def _converted(self, clean: Mapping[bytes, bytes]) -> tuple[set[bytes], set[bytes]]:
-        """Which unchanged files have other bytes than their blob, because git or a filter converts them; and which by a filter."""
+        """Which unchanged files have other bytes than their blob, because they were converted; and which by a filter."""
         attributes = await self._attributes(clean)
         resized = [path for path in clean if self._converts_all or attributes.get(path, frozenset()) & (RESIZING | REWRITING)]
         if not resized:
@@ -137,11 +137,10 @@ class PrivateRepository:
     def _differ(self, clean: Mapping[bytes, bytes], sizes: Mapping[bytes, bytes], doubtful: Collection[bytes]) -> set[bytes]:
         other: set[bytes] = set()
         for path, size in sizes.items():
-            where = os.path.join(os.fsencode(self.checkout.root), path)  # noqa: PTH118 - bytes
+            where = os.fsencode(self.checkout.root) + b"/" + path
             with suppress(OSError):
-                if not size.isdigit() or os.lstat(where).st_size != int(size):
-                    other.add(path)
-                elif path in doubtful and _blob_id(where, int(size), len(clean[path])) != clean[path]:
+                as_long = size.isdigit() and os.lstat(where).st_size == int(size)
+                if not as_long or (path in doubtful and _blob_id(where, int(size), len(clean[path])) != clean[path]):
                     other.add(path)
         return other
 
@@ -193,8 +192,9 @@ class PrivateRepository:
 
 
 def _read_index(listing: bytes) -> tuple[dict[bytes, bytes], frozenset[bytes]]:
-    """Blobs of the files that git would compare by their stat data, and every path. Entries that git was told not to look at are
-    not among the first: their files may have any bytes.
+    """Blobs of the files that git would compare by their stat data, and every path.
+
+    Entries that git was told not to look at are not among the first: their files may have any bytes.
     """
     found: dict[bytes, bytes] = {}
     names: list[bytes] = []

@@ -1,7 +1,7 @@
 """Every byte and mode of a checkout at the start of a session, and what the session changed: enough to give all of it back.
 
-A file that git's index knows to be unchanged is kept as the id of its blob: the repository has the bytes. Everything else is copied
-as it is into one file in the session folder. Nothing of git runs for that, so no filter and no hook can.
+A file that git's index knows to be unchanged is kept as the id of its blob: the repository has the bytes. Everything else is
+copied as it is into one file in the session folder. Nothing of git runs for that, so no filter and no hook can.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def take(root: Path, tree: Tree, clean: Mapping[bytes, bytes], optional: Collect
         ConfigError: the disk has no room for it.
     """
     own = own_files(tree, clean)
-    left_out = {path: "a folder that cannot be listed" for path in tree.unreadable}
+    left_out = dict.fromkeys(tree.unreadable, "a folder that cannot be listed")
     chosen = _choose(own, optional, left_out)
     folder.mkdir(mode=0o700, exist_ok=True)
     _refuse_without_room(folder, sum(own[path] for path in chosen))
@@ -195,7 +195,7 @@ def _keep(where: bytes, found: os.stat_result, content: BinaryIO) -> bytes:
     offset = content.tell()
     try:
         if stat.S_ISLNK(found.st_mode):
-            content.write(os.readlink(where))
+            content.write(os.readlink(where))  # noqa: PTH115 - bytes
         else:
             with os.fdopen(os.open(where, READ), "rb", buffering=0) as file:
                 left = found.st_size  # a file that grows meanwhile is kept as long as it was
