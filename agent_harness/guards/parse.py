@@ -26,6 +26,9 @@ _PLAINER = (
 _LAST_BACKSLASH = re.compile(r"(?<!\\)((?:\\\\)*)\\\n*\Z")
 _LINE_ESCAPE = re.compile(r"\n[ \t]*\\[A-Za-z]")
 _STAND_IN = re.compile(f"{STORED}\\d+{STORED}")
+_BEYOND = re.compile(r"[^\x00-\x7f]")
+_SIGN = "§"  # two bytes of UTF-8; neither a letter, a digit nor a blank in any locale
+_NO_UTF8 = re.compile(r"[\ud800-\udfff]")
 _AS_FILE = "write the text with edit_file and keep the command short"
 MAX_CODE = 65_536  # characters without the bodies of heredocs: more is a file that was not written as one
 MAX_BYTES = 131_072  # one argument of a process cannot be longer on Linux, so such a line cannot run anyway
@@ -41,18 +44,23 @@ class Script:
     """A parsed text.
 
     Attributes:
-        source: the text without heredoc bodies, UTF-8.
+        source: what the grammar read: the text without heredoc bodies, every letter beyond ASCII replaced by one sign.
         root: the tree's top node.
         heredocs: stand-in name -> body.
+        letters: the text itself, and for each byte of the source the place of its letter; None where all is ASCII.
     """
 
     source: bytes
     root: Node
     heredocs: dict[str, Heredoc]
+    letters: tuple[str, list[int]] | None = None
 
     def text(self, start: int, end: int) -> str:
-        """The source between two byte offsets."""
-        return self.source[start:end].decode()
+        """The text between two byte offsets of the source."""
+        if self.letters is None:
+            return self.source[start:end].decode()
+        text, places = self.letters
+        return text[places[start] : places[end]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +85,33 @@ def _parser() -> Parser:
     return Parser(Language(tree_sitter_bash.language()))
 
 
+def _check(text: str) -> None:
+    if _NO_UTF8.search(text):
+        raise Unanalysed("it holds bytes that are no UTF-8", _AS_FILE)
+    if len(text) > MAX_BYTES or len(text.encode()) > MAX_BYTES:
+        raise Unanalysed(f"it is {len(text):,} characters long, and at most {MAX_BYTES:,} bytes are read", _AS_FILE)
+
+
+def _read(text: str, heredocs: dict[str, Heredoc]) -> Script:
+    """The grammar's tree of a text, with or without errors.
+
+    The grammar's scanner asks the C library about each letter, which answers by the locale of the machine, and for letters
+    far beyond ASCII reads memory that is not its own (a brace before one can end the process). To bash each of them is one
+    more letter of a word, so the grammar gets the same sign for all of them.
+    """
+    source = _BEYOND.sub(_SIGN, text).encode()
+    letters = None if text.isascii() else (text, _places(text))
+    return Script(source, _parser().parse(source).root_node, heredocs, letters)
+
+
+def _places(text: str) -> list[int]:
+    """For each byte of the source, and its end, the index of the letter in the text."""
+    places: list[int] = []
+    for index, letter in enumerate(text):
+        places += (index,) if letter < "\x80" else (index, index)
+    return [*places, len(text)]
+
+
 def parse(text: str, taken: int = 0) -> Script:
     """The tree of shell text.
 
@@ -87,11 +122,7 @@ def parse(text: str, taken: int = 0) -> Script:
     Raises:
         Unanalysed: it is too long, or no tree without errors exists.
     """
-    if len(text) > MAX_BYTES or len(text.encode(errors="replace")) > MAX_BYTES:
-        raise Unanalysed(
-            f"it is {len(text):,} characters long, and at most {MAX_BYTES:,} bytes are read",
-            _AS_FILE,
-        )
+    _check(text)
     heredocs: dict[str, Heredoc] = {}
     if "<<" in text:
         store: dict[str, Heredoc] = {}
@@ -111,42 +142,41 @@ def parse(text: str, taken: int = 0) -> Script:
         scanner.code(0, "")
         for at in reversed(scanner.escapes):
             text = text[:at] + text[at + 1 :]
-    source = text.encode()
-    root = _parser().parse(source).root_node
+    script = _read(text, heredocs)
     for pattern, plainer in _PLAINER:
-        if not root.has_error:
+        if not script.root.has_error:
             break
         if (simpler := pattern.sub(plainer, text)) != text:
-            text, source = simpler, simpler.encode()
-            root = _parser().parse(source).root_node
-    if root.has_error:
-        raise Unanalysed(_where(root, source), "write it in plainer shell, or put longer text into a file with edit_file first")
-    if heredocs and _stand_ins(root) != len(heredocs):
+            text = simpler
+            script = _read(text, heredocs)
+    if script.root.has_error:
+        raise Unanalysed(_where(script), "write it in plainer shell, or put longer text into a file with edit_file first")
+    if heredocs and _stand_ins(script) != len(heredocs):
         raise Unanalysed("its heredocs can be read in two ways", "write the text with edit_file first")
-    return Script(source, root, heredocs)
+    return script
 
 
-def _where(root: Node, source: bytes) -> str:
+def _where(script: Script) -> str:
     """Names the place of the first error."""
-    node, steps = root, 0
+    node, steps = script.root, 0
     while steps < 200 and not (node.is_error or node.is_missing):
         steps += 1
         bad = next((child for child in node.children if child.has_error or child.is_missing), None)
         if bad is None:
             break
         node = bad
-    near = source[max(node.start_byte - 10, 0) : node.start_byte + 30].decode(errors="replace").strip()
+    near = script.text(max(node.start_byte - 10, 0), min(node.start_byte + 30, len(script.source))).strip()
     return f"this shell text could not be read without doubt near {near!r}"
 
 
-def _stand_ins(root: Node) -> int:
+def _stand_ins(script: Script) -> int:
     """How many redirections have a stand-in of a heredoc as their file."""
-    found, stack = 0, [root]
+    found, stack = 0, [script.root]
     while stack:
         node = stack.pop()
         if node.type == "file_redirect":
             target = node.child_by_field_name("destination")
-            text = b"" if target is None else (target.text or b"")
-            found += text.startswith(STORED.encode()) and text.endswith(STORED.encode())
+            text = "" if target is None else script.text(target.start_byte, target.end_byte)
+            found += text.startswith(STORED) and text.endswith(STORED)
         stack.extend(node.named_children)
     return found

@@ -133,7 +133,7 @@ shell_text = st.lists(st.sampled_from(PIECES), max_size=50).map("".join)
 def test_no_text_makes_a_guard_raise(line: str) -> None:
     found = verdict(line)
     assert found.decision in (Decision.ALLOW, Decision.DENY)
-    assert "Error" not in found.reason or "UnicodeEncodeError" in found.reason, found
+    assert "Error" not in found.reason, found
     parse_commands(line, DataWorld())
 
 
