@@ -37,8 +37,19 @@ def ended(program: str) -> int:
 
 
 def test_no_letter_makes_the_grammar_end_the_process() -> None:
-    assert ended(NAKED) == -signal.SIGSEGV, "the control: the grammar by itself reads memory that is not its own"
+    # The control: what lies behind the C library's table is a matter of chance, so one process in five lives.
+    assert any(ended(NAKED) == -signal.SIGSEGV for _ in range(30)), "the grammar by itself reads memory that is not its own"
     assert ended(OURS) == 0
+
+
+@given(text=st.text(st.characters(exclude_categories=["Cs"]), max_size=30))
+@settings(max_examples=100, deadline=None)
+def test_the_grammar_is_given_ascii_and_one_sign(text: str) -> None:
+    try:
+        source = parse(text).source
+    except Unanalysed:
+        return
+    assert source.decode().replace("§", "").isascii()
 
 
 @given(text=st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=40))
