@@ -15,6 +15,7 @@ from typing import cast
 import anyio.to_thread
 
 from agent_harness import __version__
+from agent_harness.assignment import Assignment, forge_of, look_up
 from agent_harness.budget import Budget, Price
 from agent_harness.errors import ConfigError
 from agent_harness.events import Event, JsonValue, SessionStarted
@@ -23,8 +24,8 @@ from agent_harness.hooks import Hooks
 from agent_harness.inert_git import Git, Transport
 from agent_harness.model.openai import OpenAIModel
 from agent_harness.model.prices import price_of
-from agent_harness.origins import Origin, is_path, of_path, of_url
-from agent_harness.publishing.local_forge import LocalForge
+from agent_harness.origins import exists
+from agent_harness.publishing.base import Forge
 from agent_harness.publishing.publisher import Publisher
 from agent_harness.redact import Redactor
 from agent_harness.session import Session
@@ -60,15 +61,17 @@ async def prepare(settings: Settings, say: Callable[[str], None]) -> Session:
     session_id = new_id()
     folder = settings.home / "sessions" / session_id
     with TemporaryDirectory(prefix="agent-harness-") as scratch:
-        origin = await _look_around(settings, Git(Path(scratch), Redactor(known).text))
+        assignment = await _look_around(settings, Git(Path(scratch), Redactor(known).text))
+    origin = assignment.origin
     price = await anyio.to_thread.run_sync(_price, settings)
     branch = f"agent/{session_id}"
     task = Task(
         repo=str(origin.checkout or origin.source.safe_url),
-        text=settings.text,
+        text=assignment.text,
         base=origin.base,
         base_commit=origin.base_commit,
         default_branch=origin.default_branch,
+        issue=assignment.issue,
         deny=settings.deny,
         limits=settings.limits,
     )
@@ -83,10 +86,11 @@ async def prepare(settings: Settings, say: Callable[[str], None]) -> Session:
     surface = LocalSurface(folder, git, source, branch, settings.deny, say)
     publisher = None
     if settings.pull_request and origin.target is not None:
-        publisher = make_publisher(git, folder, origin.target, trace)
+        forge = forge_of(assignment.access, origin.target, folder)
+        publisher = make_publisher(git, folder, origin.target, forge, trace)
     trace.emit(
         SessionStarted(
-            task={"repo": task.repo, "base": task.base, "base_commit": task.base_commit, "text": task.text, "issue": task.issue},
+            task=_recorded(task),
             surface=surface.name,
             model=model.name,
             limits=cast("dict[str, JsonValue]", asdict(settings.limits)),
@@ -129,37 +133,46 @@ class _Late:
         self.trace.emit(event)
 
 
-def make_publisher(git: Git, folder: Path, target: Transport, trace: Trace) -> Publisher:
+def _recorded(task: Task) -> dict[str, JsonValue]:
+    """The task as the trace has it; `republish` reads it back."""
+    issue: JsonValue = None if task.issue is None else task.issue.number
+    recorded: dict[str, JsonValue] = {
+        "repo": task.repo,
+        "base": task.base,
+        "base_commit": task.base_commit,
+        "text": task.text,
+        "issue": issue,
+    }
+    if task.issue is not None:
+        recorded |= {"issue_author": task.issue.author, "issue_url": task.issue.url}
+    return recorded
+
+
+def make_publisher(git: Git, folder: Path, target: Transport, forge: Forge, trace: Trace) -> Publisher:
     """A publisher of the work of the session in that folder."""
     return Publisher(
         git,
         folder / "base.git",
         folder / "quarantine.git",
         target,
-        LocalForge(folder),
+        forge,
         trace.emit,
         trace.sync,
         trace.redactor.text,
     )
 
 
-async def _look_around(settings: Settings, git: Git) -> Origin:
+async def _look_around(settings: Settings, git: Git) -> Assignment:
     """Look at the repository and try the sandbox, side by side; the first that fails is the one that is told."""
-    found: list[Origin] = []
+    found: list[Assignment] = []
 
     async def look() -> None:
-        if not is_path(settings.repo, settings.started_in):
-            found.append(await of_url(git, Transport(settings.repo), settings.base))
-            return
-        if not (settings.started_in / settings.repo).exists():
-            raise ConfigError(f"{settings.repo!r} does not exist here; give a git repository, or a git URL")
-        if settings.surface != "local":
+        if settings.surface != "local" and exists(settings.repo, settings.started_in):
             raise ConfigError(
                 f"{settings.repo!r} is a path, and working in place is not available yet; "
                 "--surface local works on a clone of its HEAD"
             )
-        path = settings.started_in / settings.repo
-        found.append(await of_path(git, path, settings.base, publishes=settings.pull_request))
+        found.append(await look_up(git, settings))
 
     async with task_group() as tasks:
         tasks.start_soon(look)
@@ -187,7 +200,7 @@ def _hooks(settings: Settings, task: Task, session_id: str, branch: str, folder:
         "worktree": str(worktree),
         "branch": branch,
         "default_branch": task.default_branch,
-        "issue": task.issue,
+        "issue": None if task.issue is None else task.issue.number,
     }
     common: dict[str, JsonValue] = {
         "session_id": session_id,

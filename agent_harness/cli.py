@@ -15,6 +15,7 @@ from agent_harness.errors import ConfigError, HarnessError
 EXAMPLES = """examples:
   agent-harness demo                                       the whole job: no key, no account, no network
   agent-harness run https://git.example.com/shop.git "make the failing test pass"
+  agent-harness run octo/shop#12                           an issue on GitHub is the task
   agent-harness run . "rename Cart.sum to Cart.total" --surface local --max-cost 0.50
   agent-harness run . "add a --dry-run flag" --surface local --json | jq -r .type
   agent-harness doctor                                     what is installed, configured and reachable
@@ -25,6 +26,7 @@ exit codes: 0 succeeded or nothing to change, 1 failed, 2 wrong usage or configu
 """
 RUN_EXAMPLES = """examples:
   AGENT_MODEL=openai/gpt-5 OPENROUTER_API_KEY=... agent-harness run . "fix the off-by-one in paging.py" --surface local
+  GITHUB_TOKEN=... agent-harness run https://github.com/octo/shop "make the failing test pass" --draft
   agent-harness run file:///srv/git/shop.git "drop Python 3.8" --base develop --max-turns 80 --max-cost 2
   agent-harness run . "tidy up" --surface local --no-pr --deny 'secrets/**' --json
 
@@ -189,8 +191,8 @@ def _parser() -> Parser:
 
 
 def _run_options(run: Parser) -> None:
-    run.add_argument("repo", metavar="REPO", help="a path or a git URL")
-    run.add_argument("text", metavar="TASK", nargs="?", default="", help="what to do, in your words")
+    run.add_argument("repo", metavar="REPO", help="a path, a git URL, or an issue on GitHub as owner/name#N")
+    run.add_argument("text", metavar="TASK", nargs="?", default="", help="what to do, in your words (may be left out with an issue)")
     run.add_argument("--model", help="model name; else AGENT_MODEL, OPENAI_MODEL")
     run.add_argument("--surface", help="where to work: auto or local (a clone in a bubblewrap sandbox on this machine)")
     run.add_argument(

@@ -121,12 +121,20 @@ def _model(environ: Mapping[str, str], home: Path) -> Finding:
 
 def _github(environ: Mapping[str, str], home: Path) -> Finding:
     del home
-    for name in ("AGENT_GITHUB_INSTALLATION_TOKEN", "GITHUB_TOKEN"):
-        if environ.get(name):
-            return Finding("GitHub", "ok", f"token from {name}, API {environ.get('GITHUB_API_URL') or 'https://api.github.com'}")
-    return Finding(
-        "GitHub", "optional", "no token", "set AGENT_GITHUB_INSTALLATION_TOKEN or GITHUB_TOKEN to open pull requests on GitHub"
-    )
+    from agent_harness.github_settings import TOKEN_VARIABLES, access_from
+
+    try:
+        access = access_from(environ)
+    except ConfigError as error:
+        return Finding("GitHub", "missing", "cannot be used as configured", str(error))
+    if access.token is None:
+        return Finding("GitHub", "optional", "no token", f"set {' or '.join(TOKEN_VARIABLES)} to open pull requests on GitHub")
+    where = f"token from {access.source}, API {access.api_url}"
+    url = urlsplit(access.api_url)
+    problem = _connect(url.hostname or "", url.port or (443 if url.scheme == "https" else 80))
+    if problem:
+        return Finding("GitHub", "optional", where, f"it cannot be reached ({problem}); check the network and GITHUB_API_URL")
+    return Finding("GitHub", "ok", where)
 
 
 def _sessions(environ: Mapping[str, str], home: Path) -> Finding:

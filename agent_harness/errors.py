@@ -7,7 +7,7 @@
     ├── ModelError          5 when retryable, else 1: the model could not be reached, or refused the request
     ├── BudgetExceeded      3  a ceiling would be crossed
     ├── NeedsHuman          4  a person has to decide before this can go on
-    └── PublishError        1  the work could not be pushed or proposed; says where it lies
+    └── PublishError        5 when retryable, else 1: the work could not be pushed or proposed; says where it lies
     ToolFailed              for the model: never leaves the dispatcher
 
 Anything else is a bug, for the developer: only the session's edge catches it, and the trace survives it.
@@ -105,9 +105,18 @@ class NeedsHuman(HarnessError):
 
 
 class PublishError(HarnessError):
-    """The finished work could not be pushed or proposed. The message says where it lies and how to finish by hand."""
+    """The finished work could not be pushed or proposed. The message says where it lies and how to finish by hand.
+
+    Attributes:
+        retryable: publishing the same work again may succeed.
+    """
 
     reason = "publish"
+
+    def __init__(self, message: str, *, reason: str | None = None, retryable: bool = False) -> None:
+        super().__init__(message, reason=reason)
+        self.retryable = retryable
+        self.exit_code = 5 if retryable else 1
 
 
 class ToolFailed(Exception):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -45,13 +46,16 @@ async def of_url(git: Git, transport: Transport, base: str | None) -> Origin:
     return Origin(transport, transport, f"refs/heads/{name}", commit, name, refs.default_branch or name)
 
 
-async def of_path(git: Git, path: Path, base: str | None, *, publishes: bool) -> Origin:
+async def of_path(
+    git: Git, path: Path, base: str | None, transport_of: Callable[[str], Transport] = Transport, *, publishes: bool
+) -> Origin:
     """The HEAD of a person's checkout (or of a bare repository); the work goes to its `origin`.
 
     Args:
         git: the inert runner; it only reads refs and two configuration values there.
         path: the checkout, or a folder in it.
         base: the branch to start from instead of HEAD.
+        transport_of: how git gets to the URL of the `origin`.
         publishes: a pull request is wanted, so an `origin` has to be there.
 
     Raises:
@@ -65,7 +69,7 @@ async def of_path(git: Git, path: Path, base: str | None, *, publishes: bool) ->
     if not commit:
         what = f"has no branch {base!r}" if base else "has no commits yet; make a first commit, then delegate"
         raise ConfigError(f"{str(top)!r} {what}")
-    target, refs = await _target(git, top, git_dir, publishes=publishes)
+    target, refs = await _target(git, top, git_dir, transport_of, publishes=publishes)
     default = (refs.default_branch if refs else None) or branch
     proposed = branch if refs is None or f"refs/heads/{branch}" in refs.refs else default
     if refs is not None and f"refs/heads/{proposed}" not in refs.refs:
@@ -74,7 +78,9 @@ async def of_path(git: Git, path: Path, base: str | None, *, publishes: bool) ->
     return Origin(Transport(str(git_dir)), target, f"refs/heads/{branch}", commit, proposed, default, checkout)
 
 
-async def _target(git: Git, top: Path, git_dir: Path, *, publishes: bool) -> tuple[Transport | None, RemoteRefs | None]:
+async def _target(
+    git: Git, top: Path, git_dir: Path, transport_of: Callable[[str], Transport], *, publishes: bool
+) -> tuple[Transport | None, RemoteRefs | None]:
     url = await _ask(git, git_dir, "config", "--get", "remote.origin.url")
     if not url:
         if publishes and git_dir != top:
@@ -83,7 +89,7 @@ async def _target(git: Git, top: Path, git_dir: Path, *, publishes: bool) -> tup
         return (own, await look(git, own)) if publishes else (None, None)
     if "://" not in url and ":" not in url.split("/")[0]:
         url = str((top / url).resolve())
-    transport = Transport(url)
+    transport = transport_of(url)
     return transport, await look(git, transport) if publishes else None
 
 
@@ -141,9 +147,12 @@ def _branch(refs: RemoteRefs, wanted: str | None, transport: Transport) -> str:
 
 def is_path(repo: str, started_in: Path) -> bool:
     """Whether that is a place on this machine rather than a URL; an existing path wins."""
+    return exists(repo, started_in) or (not urlsplit(repo).scheme and ":" not in repo.split("/")[0])
+
+
+def exists(repo: str, started_in: Path) -> bool:
+    """Whether there is something of that name on this machine."""
     try:
-        if (started_in / repo).exists():
-            return True
+        return (started_in / repo).exists()
     except (OSError, ValueError):  # no path at all: too long, or a name that no file can have
         return False
-    return not urlsplit(repo).scheme and ":" not in repo.split("/")[0]

@@ -9,17 +9,19 @@ from pathlib import Path
 from typing import cast
 
 from agent_harness.archive import StoredSession, find_session
+from agent_harness.assignment import forge_of, reach
 from agent_harness.budget import Budget
 from agent_harness.build import credentials_in, make_publisher
 from agent_harness.errors import ConfigError
 from agent_harness.events import JsonValue, SessionEnded
+from agent_harness.github_settings import GitHubAccess, access_from
 from agent_harness.inert_git import Git, Transport
 from agent_harness.origins import is_path, of_path
 from agent_harness.publishing.bundle import read_header
 from agent_harness.redact import Redactor
 from agent_harness.reporting import make_report
 from agent_harness.surfaces.base import ExportedWork
-from agent_harness.task import Limits, Task
+from agent_harness.task import IssueLink, Limits, Task
 from agent_harness.trace import Trace
 
 
@@ -39,7 +41,8 @@ async def publish_session(home: Path, wanted: str, environ: Mapping[str, str], *
     branch = str(stored.started["branch"])
     known = Redactor(credentials_in(environ))
     git = Git(stored.folder, known.text)
-    target = await _target(git, task)
+    access = access_from(environ)
+    target = await _target(git, task, access)
     trace = Trace(stored.trace_path, stored.id, Redactor([*credentials_in(environ), *target.secrets]))
     try:
         budget = _spent(stored, task.limits)
@@ -47,8 +50,9 @@ async def publish_session(home: Path, wanted: str, environ: Mapping[str, str], *
         summary = str(ended.get("summary") or "The session was broken off before it could say what it did.")
         model = str(stored.started["model"])
         report = make_report(trace.path, stored.id, task, summary, budget, model, str(stored.started["surface"]))
+        publisher = make_publisher(git, stored.folder, target, forge_of(access, target, stored.folder), trace)
         work = ExportedWork(bundle, read_header(bundle, f"refs/heads/{branch}").head)
-        opened = await make_publisher(git, stored.folder, target, trace).publish(work, task, branch, report, draft)
+        opened = await publisher.publish(work, task, branch, report, draft)
         again = SessionEnded(
             outcome="no_changes" if opened is None else "succeeded",
             reason="no_changes" if opened is None else "pull_request",
@@ -68,14 +72,17 @@ async def publish_session(home: Path, wanted: str, environ: Mapping[str, str], *
 
 def _task(stored: StoredSession) -> Task:
     task = cast("dict[str, JsonValue]", stored.started["task"])
-    base, issue = str(task["base"]), task.get("issue")
+    base, number = str(task["base"]), task.get("issue")
+    issue = None
+    if isinstance(number, int):
+        issue = IssueLink(number, str(task.get("issue_author", "")), str(task.get("issue_url", "")))
     return Task(
         repo=str(task["repo"]),
         text=str(task["text"]),
         base=base,
         base_commit=str(task["base_commit"]),
         default_branch=base,
-        issue=issue if isinstance(issue, int) else None,
+        issue=issue,
     )
 
 
@@ -92,9 +99,12 @@ def _spent(stored: StoredSession, limits: Limits) -> Budget:
     return budget
 
 
-async def _target(git: Git, task: Task) -> Transport:
+async def _target(git: Git, task: Task, access: GitHubAccess) -> Transport:
+    def transport_of(url: str) -> Transport:
+        return reach(access, url, publishes=True)
+
     if not is_path(task.repo, Path(os.sep)):
-        return Transport(task.repo)
-    origin = await of_path(git, Path(task.repo), None, publishes=True)
+        return transport_of(task.repo)
+    origin = await of_path(git, Path(task.repo), None, transport_of, publishes=True)
     assert origin.target is not None
     return origin.target

@@ -14,6 +14,7 @@ from typing import Literal, cast
 from urllib.parse import urlsplit
 
 from agent_harness.errors import ConfigError
+from agent_harness.github_settings import parse_issue
 from agent_harness.settings import HOOK_EVENTS, Endpoint, HookEvent, HookSetting, Settings
 from agent_harness.settings_values import (
     Values,
@@ -51,7 +52,6 @@ HOOK_TIMEOUTS_S: dict[HookEvent, float] = {
     "SessionEnd": 10,
     "Stop": 60,
 }
-ISSUE = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+#[0-9]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,11 +145,7 @@ def _xdg(environ: Mapping[str, str], variable: str, default: str) -> Path:
 def _check_task(flags: Flags, started_in: Path) -> None:
     if not flags.repo.strip():
         raise ConfigError("the repository is empty; give a path or a git URL")
-    if ISSUE.fullmatch(flags.repo) and not (started_in / flags.repo).exists():
-        raise ConfigError(
-            f"{shown(flags.repo)} names a GitHub issue, which is not available yet; give a path or a git URL, and the task"
-        )
-    if not flags.text.strip():
+    if not flags.text.strip() and (parse_issue(flags.repo) is None or (started_in / flags.repo).exists()):
         raise ConfigError('the task is empty; say what to do: agent-harness run REPO "what to do"')
     if "\0" in flags.repo + flags.text:
         raise ConfigError("the repository or the task holds a NUL character; remove it")

@@ -28,16 +28,25 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
+class IssueLink:
+    """The issue that a task came from: its number in the worked-on repository, who wrote it, and its web page."""
+
+    number: int
+    author: str
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
 class Task:
     """One delegated piece of work.
 
     Attributes:
         repo: where it came from as the person wrote it, credentials removed: a path, a git URL, `owner/name#N`.
-        text: what to do, in the person's words.
+        text: what to do, in the words of the person or of the issue.
         base: the branch to start from and to propose to.
         base_commit: full id of the commit that `base` pointed to at the start.
         default_branch: the repository's default branch, which nobody may push to.
-        issue: number of the issue that the task came from, if any.
+        issue: the issue that the task came from, if any.
         deny: extra globs that no tool may read or write.
     """
 
@@ -46,6 +55,6 @@ class Task:
     base: str
     base_commit: str
     default_branch: str
-    issue: int | None = None
+    issue: IssueLink | None = None
     deny: tuple[str, ...] = ()
     limits: Limits = field(default_factory=Limits)

@@ -16,10 +16,12 @@ from agent_harness.plan import Plan
 from agent_harness.publishing.base import ChangedFile, Report, TraceLine
 from agent_harness.publishing.template import Part, parse_template
 from agent_harness.publishing.text import clean, clip, code, fenced, inert, inline, prose, quoted, sentence, tail, units
+from agent_harness.task import IssueLink
 
 AIM_UNITS = 60_000
 HARD_UNITS = 65_536  # where the big forges refuse
 TITLE_UNITS = 250  # they take 256
+SAFE_URL = re.compile(r"https?://[\w.~:/\[\]-]{1,400}", re.ASCII)
 STATUS = {"A": "added", "M": "changed", "D": "deleted", "T": "type changed"}
 STEPS = {"pending": "not done", "in_progress": "begun", "done": "done"}
 NOT_VERIFIED = (
@@ -126,10 +128,17 @@ def _assemble(report: Report, template: tuple[Part, ...], bounds: Bounds) -> str
         Section("Checks", _checks(report, bounds), CHECKS_FITS),
         Section("Cost", _cost(report)),
     ]
-    blocks = [f"Closes #{report.task.issue}"] if report.task.issue is not None else []
+    blocks = [_closes(report.task.issue)] if report.task.issue is not None else []
     blocks += _fill(template, sections)
     blocks += [f"## {section.heading}\n\n{section.text}" for section in sections]
     return "\n\n".join(blocks) + "\n"
+
+
+def _closes(issue: IssueLink) -> str:
+    """The one line that a forge acts on at merge; the issue's author is named without being notified again."""
+    author = f" by {inline(clip(issue.author, 60))}" if issue.author else ""
+    link = f"\n\nThe task is issue <{issue.url}>{author}." if SAFE_URL.fullmatch(issue.url) else ""
+    return f"Fixes #{issue.number}{link}"
 
 
 def _fill(template: tuple[Part, ...], sections: list[Section]) -> list[str]:

@@ -77,7 +77,9 @@ class GitHubForge:
         except GitHubFailed as failure:
             raise self._error(proposal, failure.trouble) from failure
         said = f"no clear answer within {self._deadline_s:g} s"
-        raise self._error(proposal, Trouble("unreachable", said, "it may have been opened: publish again, which looks first"))
+        raise self._error(
+            proposal, Trouble("unreachable", said, "it may have been opened: publish again, which looks first", retryable=True)
+        )
 
     async def _open(self, client: GitHubClient, proposal: Proposal) -> PullRequest:
         repo = await client.read(lambda github: _get(github, self._repository))
@@ -132,6 +134,7 @@ class GitHubForge:
             f"the branch {proposal.branch!r} is pushed, but there is no pull request for it in"
             f" {self._repository.full_name!r} ({trouble.code}): {trouble}. To open it by hand: {by_hand}?expand=1",
             reason=f"github_{trouble.code}",
+            retryable=trouble.retryable,
         )
 
 

@@ -232,6 +232,7 @@ def _error(delivery: Delivery, refusal: Refusal, said: str) -> PublishError:
         f"pushing {delivery.branch!r} to {delivery.transport.safe_url!r} failed ({refusal.reason}): {_gist(said)};"
         f" {refusal.advice}. The work is kept in {str(delivery.bundle)!r}; to push it by hand: {delivery.by_hand}",
         reason=f"push_{refusal.reason}",
+        retryable=refusal.retryable,
     )
 
 

@@ -15,7 +15,7 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"demo", "headless", "history", "doctor", "republish", "settings_load", "settings_values"}),
     frozenset({"build"}),
     frozenset({"session"}),
-    frozenset({"loop", "publishing", "reporting", "notify", "jobs"}),
+    frozenset({"loop", "publishing", "assignment", "reporting", "notify", "jobs"}),
     frozenset({"dispatcher", "model", "calls", "clip", "origins"}),
     frozenset({"tools", "guards", "hooks"}),
     frozenset({"surfaces", "inert_git", "transport", "github_settings"}),

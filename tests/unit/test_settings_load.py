@@ -109,8 +109,10 @@ def test_an_empty_task_is_refused(place: Place, text: str) -> None:
     assert "the task is empty" in place.refusal(text=text)
 
 
-def test_an_issue_is_said_to_be_not_available_yet(place: Place) -> None:
-    assert "not available yet" in place.refusal(repo="owner/name#12", text="")
+def test_an_issue_is_a_task_by_itself_unless_a_folder_has_its_name(place: Place) -> None:
+    assert place.load(repo="owner/name#12", text="").text == ""
+    (place.started_in / "owner" / "name#12").mkdir(parents=True)
+    assert "the task is empty" in place.refusal(repo="owner/name#12", text="")
 
 
 @pytest.mark.parametrize(

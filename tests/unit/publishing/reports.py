@@ -10,7 +10,7 @@ from markdown_it.token import Token
 
 from agent_harness.plan import Plan, Step
 from agent_harness.publishing.base import ChangedFile, Report, TraceLine
-from agent_harness.task import Task
+from agent_harness.task import IssueLink, Task
 
 HARD = 65_536
 MENTION = re.compile(r"@[A-Za-z0-9]")
@@ -34,7 +34,8 @@ def report(
     remarks: tuple[str, ...] = (),
     cost_usd: Decimal | None = Decimal("0.01234"),
 ) -> Report:
-    task = Task("file:///origin.git", text, "main", "0" * 40, "main", issue)
+    link = None if issue is None else IssueLink(issue, "ann_[bot]", f"https://forge.example.invalid/octo/demo/issues/{issue}")
+    task = Task("file:///origin.git", text, "main", "0" * 40, "main", link)
     return Report(
         session="s1",
         task=task,
@@ -82,7 +83,7 @@ def rendered_text(tokens: list[Token]) -> str:
 
 
 def assert_sound(body: str, issue: int | None) -> None:
-    """Within the limits, everything closed, nothing that acts but our one closing line."""
+    """Within the limits, everything closed, nothing that acts but our one closing line, and no link but to the issue."""
     assert len(body) <= HARD
     assert utf16(body) <= HARD
     fences = [line for line in body.split("\n") if line.lstrip().startswith(("```", "~~~"))]
@@ -91,9 +92,11 @@ def assert_sound(body: str, issue: int | None) -> None:
     tags = tags_in(tokens)
     assert tags in ([], ["details", "summary", "/summary", "/details"])
     assert body.count("<details>") == body.count("</details>") == tags.count("details")
-    ours = [] if issue is None else [f"Closes #{issue}"]
+    ours = [] if issue is None else [f"Fixes #{issue}"]
     for seen in (body, rendered_text(tokens)):
         assert CLOSING.findall(seen) == ours
         assert not MENTION.search(seen)
-        assert len(REFERENCE.findall(seen)) == len(ours)
-    assert not {"image", "link_open"} & {token.type for token in tokens}
+        assert len(REFERENCE.findall(seen)) == 2 * len(ours)
+    links = [token.attrs["href"] for token in tokens if token.type == "link_open"]
+    assert links == [f"https://forge.example.invalid/octo/demo/issues/{issue}" for _ in ours]
+    assert "image" not in {token.type for token in tokens}

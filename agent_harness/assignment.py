@@ -1,0 +1,153 @@
+"""What REPO means: the repository to work on, where the work is proposed, and for `owner/name#N` the task itself."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from agent_harness.errors import ConfigError
+from agent_harness.github_settings import TOKEN_VARIABLES, GitHubAccess, Repository, access_from, parse_github_url, parse_issue
+from agent_harness.inert_git import Git
+from agent_harness.origins import Origin, exists, is_path, of_path, of_url
+from agent_harness.publishing.base import Forge
+from agent_harness.publishing.github import GitHubForge, Issue, check_repository, read_issue
+from agent_harness.publishing.local_forge import LocalForge
+from agent_harness.settings import Settings
+from agent_harness.task import IssueLink
+from agent_harness.tasks import task_group
+from agent_harness.transport import Transport
+
+# What a page does not show of an issue: comments of templates, and what hides in them.
+HIDDEN = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """A task that can be taken on.
+
+    Attributes:
+        origin: the repository, looked at.
+        text: what to do: the person's words, the issue's, or the first followed by the second.
+        access: the GitHub that is meant, and the token for it.
+        issue: the issue that the task came from.
+    """
+
+    origin: Origin
+    text: str
+    access: GitHubAccess
+    issue: IssueLink | None = None
+
+
+async def look_up(git: Git, settings: Settings) -> Assignment:
+    """Look at the repository, and at GitHub when it is one of there; nothing is created.
+
+    Raises:
+        ConfigError: it cannot be worked on, or its pull request could not be opened; says what to do.
+        SurfaceError: it cannot be reached just now.
+    """
+    access = access_from(settings.environ)
+    if names_path(settings.repo, settings.started_in):
+        return Assignment(await _path(git, settings, access), settings.text, access)
+    named = parse_issue(settings.repo)
+    repository, number = named or (parse_github_url(settings.repo, access.api_url), None)
+    if repository is None:
+        return Assignment(await of_url(git, Transport(settings.repo), settings.base), settings.text, access)
+    access = access if named else _with_token_in(settings.repo, access)
+    origin, issue = await _on_github(git, settings, access, repository, number)
+    if issue is None or number is None:
+        return Assignment(origin, settings.text, access)
+    link = IssueLink(number, issue.author, issue.url)
+    return Assignment(origin, _text_of(issue, repository, number, settings.text), access, link)
+
+
+def names_path(repo: str, started_in: Path) -> bool:
+    """Whether REPO is a place on this machine; one that exists wins over an issue of the same name."""
+    return exists(repo, started_in) or (parse_issue(repo) is None and is_path(repo, started_in))
+
+
+def reach(access: GitHubAccess, url: str, *, publishes: bool) -> Transport:
+    """How git gets to a repository: with the token where it is one of that GitHub.
+
+    Raises:
+        ConfigError: it is, work is to be published there, and there is no token.
+    """
+    repository = parse_github_url(url, access.api_url)
+    if repository is None:
+        return Transport(url)
+    if publishes and access.token is None:
+        raise ConfigError(
+            f"a pull request in {repository.full_name!r} on GitHub needs a token: set {' or '.join(TOKEN_VARIABLES)} "
+            "(contents: write, pull requests: write), or keep the work here with --no-pr"
+        )
+    return access.transport(repository)
+
+
+def forge_of(access: GitHubAccess, target: Transport, folder: Path) -> Forge:
+    """Where the pull request of work that goes to that remote is opened; a file in the session's folder if not on GitHub."""
+    repository = parse_github_url(target.safe_url, access.api_url)
+    return LocalForge(folder) if repository is None else GitHubForge(access, repository)
+
+
+async def _path(git: Git, settings: Settings, access: GitHubAccess) -> Origin:
+    publishes = settings.pull_request
+    if not exists(settings.repo, settings.started_in):
+        raise ConfigError(f"{settings.repo!r} does not exist here; give a git repository, a git URL, or an issue as owner/name#N")
+
+    def transport_of(url: str) -> Transport:
+        return reach(access, url, publishes=publishes)
+
+    origin = await of_path(git, settings.started_in / settings.repo, settings.base, transport_of, publishes=publishes)
+    target = origin.target
+    repository = parse_github_url(target.safe_url, access.api_url) if target and publishes else None
+    if repository is not None:
+        await check_repository(access, repository, publishes=True)
+    return origin
+
+
+async def _on_github(
+    git: Git, settings: Settings, access: GitHubAccess, repository: Repository, number: int | None
+) -> tuple[Origin, Issue | None]:
+    """All that is asked of GitHub, side by side. Its own answer tells more than git's, so it is the one that is told."""
+    transport = reach(access, access.clone_url(repository), publishes=settings.pull_request)
+    origins: list[Origin] = []
+    issues: list[Issue] = []
+    refused: list[ConfigError] = []
+
+    async def look() -> None:
+        try:
+            origins.append(await of_url(git, transport, settings.base))
+        except ConfigError as error:
+            refused.append(error)
+
+    async def read(number: int) -> None:
+        issues.append(await read_issue(access, repository, number))
+
+    async with task_group() as tasks:
+        tasks.start_soon(look)
+        if settings.pull_request:
+
+            async def check() -> None:
+                await check_repository(access, repository, publishes=True)
+
+            tasks.start_soon(check)
+        if number is not None:
+            tasks.start_soon(read, number)
+    if refused:
+        raise refused[0]
+    return origins[0], issues[0] if issues else None
+
+
+def _with_token_in(url: str, access: GitHubAccess) -> GitHubAccess:
+    """A token that was given as the password of the URL, when no variable has one."""
+    password = urlsplit(url).password if "://" in url else None
+    if access.token is not None or not password:
+        return access
+    return GitHubAccess(access.api_url, unquote(password), "the URL")
+
+
+def _text_of(issue: Issue, repository: Repository, number: int, words: str) -> str:
+    """The issue as a task, below what the person said of it."""
+    text = f"{issue.title.strip()}\n\n{HIDDEN.sub('', issue.body).strip()}".strip()
+    return f"{words.strip()}\n\nIssue {repository.full_name}#{number}: {text}" if words.strip() else text
