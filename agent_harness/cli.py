@@ -192,7 +192,7 @@ def _parser() -> Parser:
 
 def _run_options(run: Parser) -> None:
     run.add_argument("repo", metavar="REPO", help="a path, a git URL, or an issue on GitHub as owner/name#N")
-    run.add_argument("text", metavar="TASK", nargs="?", default="", help="what to do, in your words (may be left out with an issue)")
+    run.add_argument("text", metavar="TASK", nargs="?", default="", help="what to do, in your words (optional with an issue)")
     run.add_argument("--model", help="model name; else AGENT_MODEL, OPENAI_MODEL")
     run.add_argument("--surface", help="where to work: auto or local (a clone in a bubblewrap sandbox on this machine)")
     run.add_argument(
