@@ -74,6 +74,7 @@ async def prepare(settings: Settings, say: Callable[[str], None]) -> Session:
         issue=assignment.issue,
         deny=settings.deny,
         limits=settings.limits,
+        instructions=settings.instructions,
     )
     emit = _Late()
     hooks = _hooks(settings, task, session_id, branch, folder, emit)

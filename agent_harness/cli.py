@@ -198,9 +198,16 @@ def _run_options(run: Parser) -> None:
     run.add_argument(
         "--base", metavar="BRANCH", help="branch to start from and to propose to (default: the repository's default branch)"
     )
-    run.add_argument("--pr", action=argparse.BooleanOptionalAction, help="push the branch and open a pull request (default: yes)")
+    proposal = run.add_mutually_exclusive_group()
+    proposal.add_argument("--pr", action="store_const", const=True, help="push the branch and open a pull request (the default)")
+    proposal.add_argument("--no-pr", dest="pr", action="store_const", const=False, help="keep the work as a bundle instead")
     run.add_argument("--draft", action="store_const", const=True, help="open the pull request as a draft")
     run.add_argument("--deny", metavar="GLOB", action="append", help="files that no tool may read or write; repeatable")
+    run.add_argument(
+        "--instructions",
+        metavar="FILE",
+        help="what you want of every task, added to it in your name (UTF-8 text of at most 32 KiB)",
+    )
     run.add_argument("--hooks-fail-open", action="store_true", default=False, help="a broken hook lets the call go on")
     _add_ceilings(run)
     output = run.add_mutually_exclusive_group()

@@ -62,6 +62,7 @@ class Settings:
         home: where sessions are kept.
         started_in: the directory where the person started; hooks run there.
         price: per million tokens, when given by flags.
+        instructions: the text of the person's `--instructions` file; empty when there is none.
         environ: the environment at the start, for hooks (without credentials) and for the redactor.
     """
 
@@ -78,5 +79,6 @@ class Settings:
     price_in: Decimal | None = None
     price_out: Decimal | None = None
     deny: tuple[str, ...] = ()
+    instructions: str = ""
     hooks: tuple[HookSetting, ...] = ()
     environ: Mapping[str, str] = field(default_factory=dict[str, str])

@@ -26,6 +26,7 @@ from agent_harness.settings_values import (
     seconds,
     shown,
     switch,
+    text_file,
     word,
     words,
 )
@@ -36,7 +37,7 @@ OPENROUTER_URL = "https://openrouter.ai/api/v1"
 CONFIG_KEYS = (
     *("model", "base_url", "api_key", "surface", "pr", "draft", "deny", "price_in", "price_out"),
     *("max_turns", "max_tokens", "max_cost", "max_completion_tokens", "max_seconds", "compact_at"),
-    *("hooks", "hook_timeout", "hook_on_failure"),
+    *("hooks", "hook_timeout", "hook_on_failure", "instructions"),
 )
 HOOK_VARIABLES: dict[str, HookEvent] = {
     "AGENT_HOOK_" + re.sub(r"(?<!^)(?=[A-Z])", "_", event).upper(): event for event in HOOK_EVENTS
@@ -52,6 +53,7 @@ HOOK_TIMEOUTS_S: dict[HookEvent, float] = {
     "SessionEnd": 10,
     "Stop": 60,
 }
+MAX_INSTRUCTIONS = 32 << 10  # bytes: about 8,000 tokens, which every request carries
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,7 @@ def load(flags: Flags, environ: Mapping[str, str], started_in: Path) -> Settings
         price_in=price_in,
         price_out=price_out,
         deny=values.get("deny", words, ()),
+        instructions=_instructions(values, started_in),
         hooks=_hooks(values, flags.hooks_fail_open),
         environ=dict(environ),
     )
@@ -219,6 +222,12 @@ def _limits(values: Values) -> Limits:
         max_seconds=values.get("max_seconds", seconds, default.max_seconds),
         compact_at=values.get("compact_at", count, default.compact_at),
     )
+
+
+def _instructions(values: Values, started_in: Path) -> str:
+    """What the person's file says; a path in the config file starts from there."""
+    folder = started_in if "instructions" in values.flags else values.path.parent
+    return values.get("instructions", lambda value, where: text_file(value, where, folder, MAX_INSTRUCTIONS), "")
 
 
 def _hooks(values: Values, fail_open: bool) -> tuple[HookSetting, ...]:

@@ -143,6 +143,39 @@ def words(value: object, where: str) -> tuple[str, ...]:
     return tuple(word(item, where) for item in items)
 
 
+def text_file(value: object, where: str, folder: Path, most: int) -> str:
+    """The text of a file of the person's, without blanks around it.
+
+    Args:
+        value: its path.
+        where: the path was read there.
+        folder: what a relative path starts from.
+        most: bytes that it may have.
+    """
+    name = word(value, where)
+    path = folder / name
+    try:
+        if not path.is_file():
+            found = "a folder" if path.is_dir() else "no regular file" if path.exists() else "not there"
+            raise ConfigError(f"{where} is {shown(name)}, which is {found}; give a text file")
+        with path.open("rb") as file:
+            data = file.read(most + 1)
+        text = data.decode("utf-8-sig").strip()
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{where} is {shown(name)}, which is no UTF-8 text (byte {error.start}); save it as UTF-8") from error
+    except OSError as error:
+        why = error.strerror
+        raise ConfigError(f"{where} is {shown(name)}, which cannot be read: {why}; make it readable or give another") from error
+    if len(data) > most:
+        raise ConfigError(
+            f"{where} is {shown(name)}, which is larger than {most:,} bytes; every request carries it, so shorten it"
+        )
+    if not text or "\0" in text:
+        what = "holds a NUL character" if text else "is empty"
+        raise ConfigError(f"{where} is {shown(name)}, which {what}; give a text file that says something, or leave it out")
+    return text
+
+
 def _decimal(value: object) -> Decimal | None:
     try:
         if isinstance(value, bool) or not isinstance(value, str | int | Decimal):

@@ -48,6 +48,7 @@ class Task:
         default_branch: the repository's default branch, which nobody may push to.
         issue: the issue that the task came from, if any.
         deny: extra globs that no tool may read or write.
+        instructions: what the person wants of every task, in their words; empty when they said nothing.
     """
 
     repo: str
@@ -58,3 +59,11 @@ class Task:
     issue: IssueLink | None = None
     deny: tuple[str, ...] = ()
     limits: Limits = field(default_factory=Limits)
+    instructions: str = ""
+
+    @property
+    def prompt(self) -> str:
+        """What the person says to the model: the task, and what holds for every task of theirs."""
+        if not self.instructions:
+            return self.text
+        return f"{self.text}\n\nMy instructions for every task:\n{self.instructions}"

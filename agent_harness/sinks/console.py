@@ -129,11 +129,8 @@ class Console:
 
     def _user_message(self, record: Record) -> str:
         origin = text_of(record, "origin")
-        return (
-            ""
-            if origin in ("person", "issue") and not self._last_text
-            else self._line(f"to the model ({origin}): {text_of(record, 'text')}", "cyan")
-        )
+        opening = not self._last_text if origin in ("person", "issue") else origin == "harness" and not self._turn
+        return "" if opening else self._line(f"to the model ({origin}): {text_of(record, 'text')}", "cyan")
 
     def _reservation(self, record: Record) -> str:
         """A request is about to be sent, so what streams next is the next turn's; a retry of it has its line already."""

@@ -75,6 +75,9 @@ PRICED = ("--price-in", "1", "--price-out", "1")
         (("{url}", "do it", "--colour", *PRICED), {}, ("--colour",)),
         (("{url}", "do it", "--deny", "[", *PRICED), {}, ("[",)),
         (("/nowhere/at/all", "do it", *PRICED), {}, ("/nowhere/at/all", "does not exist")),
+        (("{url}", "do it", "--instructions", "mine.md", *PRICED), {}, ("'mine.md'", "not there")),
+        (("{url}", "do it", "--instructions", ".", *PRICED), {}, ("'.'", "a folder")),
+        (("{url}", "do it", "--pr", "--no-pr", *PRICED), {}, ("--no-pr", "--pr")),
         (("a" * 300, "do it", "--surface", "local", *PRICED), {}, ("aaa",)),
     ],
 )

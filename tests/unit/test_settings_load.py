@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path
@@ -253,3 +254,44 @@ def test_any_value_is_a_number_in_range_or_one_line_of_refusal(value: object) ->
             continue
         assert message.startswith("--flag is ")
         assert message.isprintable()
+
+
+def test_instructions_are_the_text_of_a_file_of_the_person(place: Place) -> None:
+    (place.started_in / "mine.md").write_bytes("\ufeffWrite British English.\n\nBe brief.\n".encode())
+    assert place.load(instructions="mine.md").instructions == "Write British English.\n\nBe brief."
+    assert place.load(instructions=str(place.started_in / "mine.md")).instructions.startswith("Write")
+    assert place.load().instructions == ""
+
+
+def test_instructions_of_the_config_file_lie_beside_it_and_the_flag_wins(place: Place) -> None:
+    place.write('instructions = "mine.md"\n')
+    (place.file.parent / "mine.md").write_text("From the config.")
+    (place.started_in / "mine.md").write_text("From the flag.")
+    assert place.load().instructions == "From the config."
+    assert place.load(instructions="mine.md").instructions == "From the flag."
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (None, "--instructions is 'mine.md', which is not there"),
+        (b"", "is empty"),
+        (b" \n\t", "is empty"),
+        (b"caf\xe9", "no UTF-8 text (byte 3)"),
+        (b"a\0b", "NUL"),
+        (b"x" * ((32 << 10) + 1), "32,768 bytes"),
+    ],
+)
+def test_instructions_that_cannot_be_used_are_told(place: Place, content: bytes | None, told: str) -> None:
+    if content is not None:
+        (place.started_in / "mine.md").write_bytes(content)
+    message = place.refusal(instructions="mine.md")
+    assert told in message
+    assert "'mine.md'" in message
+
+
+def test_instructions_that_are_no_file_are_told_and_never_waited_for(place: Place) -> None:
+    os.mkfifo(place.started_in / "pipe")
+    assert "which is no regular file" in place.refusal(instructions="pipe")
+    assert "which is a folder" in place.refusal(instructions=".")
+    assert "cannot be read: File name too long" in place.refusal(instructions="x" * 300)
