@@ -129,11 +129,16 @@ def _look(options: argparse.Namespace) -> int:
 def _publish(options: argparse.Namespace) -> int:
     import anyio
 
+    from agent_harness.headless import watch_progress
     from agent_harness.republish import publish_session
     from agent_harness.settings_load import state_home
+    from agent_harness.tasks import task_group
 
     async def publish() -> int:
-        ended = await publish_session(state_home(os.environ), options.session, os.environ, draft=options.draft)
+        async with task_group() as tasks:
+            watch_progress(tasks)
+            ended = await publish_session(state_home(os.environ), options.session, os.environ, draft=options.draft)
+            tasks.cancel_scope.cancel()
         if ended.pull_request is None:
             sys.stdout.write("nothing differs from the base, so there is nothing to propose\n")
         else:

@@ -9,16 +9,18 @@ import sys
 from enum import Enum
 
 import anyio
-from anyio.abc import TaskStatus
+from anyio.abc import TaskGroup, TaskStatus
 
 from agent_harness import build
 from agent_harness.errors import HarnessError
 from agent_harness.events import EXIT_CODES
+from agent_harness.progress import watcher
 from agent_harness.session import Session
 from agent_harness.settings import Settings
 from agent_harness.sinks import jsonl
 from agent_harness.sinks.console import Console
 from agent_harness.sinks.plain_text import one_line
+from agent_harness.sinks.progress_lines import ProgressLines, write_to_stderr
 from agent_harness.sinks.pump import Stream, pump
 
 SECOND_PRESS_S = 2.0  # a second Ctrl-C within this time does not wait for the clean-up of the first
@@ -53,6 +55,14 @@ def say(message: str) -> None:
         pass  # nobody listens any more; the trace has it all
 
 
+def watch_progress(tasks: TaskGroup) -> None:
+    """What takes over a second is shown on stderr, as long as the tasks run that are started from here on."""
+    terminal = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+    lines = ProgressLines(write_to_stderr, terminal=terminal, width=max(shutil.get_terminal_size((80, 24)).columns, 40))
+    watcher.set(lines)
+    tasks.start_soon(lines.run)
+
+
 class _Front:
     def __init__(self, settings: Settings, output: Output) -> None:
         self._settings = settings
@@ -66,6 +76,7 @@ class _Front:
         code = EXIT_CODES["cancelled"]
         async with anyio.create_task_group() as tasks:
             await tasks.start(self._watch_signals)
+            watch_progress(tasks)
             try:
                 with self._preparing:
                     self._session = await build.prepare(self._settings, say)

@@ -28,6 +28,7 @@ import anyio
 from anyio.abc import ByteReceiveStream, ByteSendStream, Process
 
 from agent_harness.errors import ConfigError, HarnessError
+from agent_harness.progress import GitProgress, Step
 from agent_harness.transport import Transport
 
 __all__ = ["HOSTILE", "TRUSTED", "Ceilings", "Git", "GitFailed", "GitResult", "RemoteRefs", "Transport"]
@@ -189,6 +190,7 @@ class Git:
         env: Mapping[str, str] | None = None,
         ceilings: Ceilings = TRUSTED,
         work_tree: Path | None = None,
+        step: Step | None = None,
     ) -> GitResult:
         """Run git once; the whole process group is ended on timeout and on cancellation.
 
@@ -205,6 +207,7 @@ class Git:
             env: more variables, for identities and dates of commits (`GIT_AUTHOR_NAME`, ...).
             ceilings: its resource limits.
             work_tree: the folder that a command of `IN_WORK_TREE` looks at.
+            step: a fetch or push that git says the progress of, which becomes the step's detail and is no part of `stderr`.
 
         Raises:
             GitFailed: another exit code, no end in time, or more than 64 MiB of output.
@@ -217,6 +220,8 @@ class Git:
             words[1:1] = ["--no-ext-diff", "--no-textconv"]
         if args[0] == "diff-files":
             words[1:1] = ["--no-ext-diff", "--ignore-submodules=all"]
+        if step is not None:
+            words.insert(1, "--progress")
         environment = {**self._environment(transport), **(env or {})}
         if work_tree is not None:
             environment["GIT_WORK_TREE"] = str(work_tree)
@@ -239,15 +244,16 @@ class Git:
                 start_new_session=True,
             )
             _limit(process.pid, ceilings)
-            result = await self._finish(process, args[0], stdin, transport, timeout_s)
+            result = await self._finish(process, args[0], stdin, transport, timeout_s, step)
         if result.code not in ok:
             raise self._failure(args[0], result)
         return result
 
     async def _finish(
-        self, process: Process, name: str, stdin: bytes, transport: Transport | None, timeout_s: float
+        self, process: Process, name: str, stdin: bytes, transport: Transport | None, timeout_s: float, step: Step | None
     ) -> GitResult:
-        out, err = _Kept(MAX_STDOUT_BYTES, head=True), _Kept(MAX_STDERR_BYTES, head=False)
+        out = _Kept(MAX_STDOUT_BYTES, head=True)
+        err = _Kept(MAX_STDERR_BYTES, head=False, progress=None if step is None else GitProgress(step))
         in_time = False
         try:
             with anyio.move_on_after(timeout_s) as clock:
@@ -382,20 +388,23 @@ def _refuse_what_could_run(args: tuple[str, ...], git_dir: Path | None, work_tre
 class _Kept:
     """Bytes of a stream, bounded: the head of it, or the tail."""
 
-    def __init__(self, limit: int, *, head: bool) -> None:
+    def __init__(self, limit: int, *, head: bool, progress: GitProgress | None = None) -> None:
         self.data = bytearray()
         self.full = False
         self._limit = limit
         self._head = head
+        self._progress = progress
 
     async def take(self, stream: ByteReceiveStream) -> None:
         async for piece in stream:
-            self.data += piece
+            self.data += piece if self._progress is None else self._progress.take(piece)
             if len(self.data) > self._limit:
                 if self._head:
                     self.full = True
                     return
                 del self.data[: -self._limit]
+        if self._progress is not None:
+            self.data += self._progress.close()
 
 
 async def _feed(stream: ByteSendStream, data: bytes) -> None:

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from agent_harness.errors import ConfigError
 from agent_harness.inert_git import Git, GitFailed, RemoteRefs, Transport
+from agent_harness.progress import doing
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +123,8 @@ async def look(git: Git, transport: Transport) -> RemoteRefs:
         ConfigError: it cannot be read.
     """
     try:
-        return await git.ls_remote(transport)
+        with doing(f"asking {transport.safe_url} for its branches", fleeting=True):
+            return await git.ls_remote(transport)
     except GitFailed as error:
         said = error.stderr.strip().splitlines()
         telling = (line for line in said if line.startswith(("fatal:", "ERROR:", "remote:")))

@@ -11,6 +11,7 @@ import anyio.to_thread
 from agent_harness.errors import PublishError
 from agent_harness.events import Event, Intent, PublishStep
 from agent_harness.inert_git import Git, Transport
+from agent_harness.progress import doing
 from agent_harness.publishing.base import ChangedFile, Forge, Proposal, PullRequest, Report
 from agent_harness.publishing.body import compose
 from agent_harness.publishing.bundle import import_bundle
@@ -78,14 +79,15 @@ class Publisher:
         """
         if work.bundle is None or work.head == task.base_commit:
             return self._nothing("the work has no commit")
-        head = await import_bundle(
-            self._git,
-            work.bundle,
-            ref=f"refs/heads/{branch}",
-            base_git=self._base_git,
-            base_commit=task.base_commit,
-            quarantine=self._quarantine,
-        )
+        with doing("looking through the work"):
+            head = await import_bundle(
+                self._git,
+                work.bundle,
+                ref=f"refs/heads/{branch}",
+                base_git=self._base_git,
+                base_commit=task.base_commit,
+                quarantine=self._quarantine,
+            )
         self._emit(PublishStep("imported", head))
         found = await self._scan(task.base_commit, head, work.bundle)
         if not found.changes:

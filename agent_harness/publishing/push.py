@@ -16,6 +16,7 @@ import anyio
 
 from agent_harness.errors import PublishError
 from agent_harness.inert_git import Git, GitFailed, Transport
+from agent_harness.progress import doing
 
 WAITS_S = (1.0, 4.0)  # seconds before the second and the third attempt
 ANY_CODE = range(-64, 256)
@@ -212,14 +213,16 @@ async def _look_again(git: Git, delivery: Delivery) -> str | None:
 async def _push(git: Git, delivery: Delivery) -> None:
     # An empty lease means "must not exist": the server refuses when somebody else was faster.
     try:
-        result = await git.run(
-            *("push", "--porcelain", "--atomic", "--no-verify", f"--force-with-lease={delivery.ref}:", "--"),
-            *(delivery.transport.safe_url, f"{delivery.head}:{delivery.ref}"),
-            git_dir=delivery.git_dir,
-            transport=delivery.transport,
-            timeout_s=PUSH_TIMEOUT_S,
-            ok=ANY_CODE,
-        )
+        with doing(f"pushing {delivery.branch} to {delivery.transport.safe_url}") as step:
+            result = await git.run(
+                *("push", "--porcelain", "--atomic", "--no-verify", f"--force-with-lease={delivery.ref}:", "--"),
+                *(delivery.transport.safe_url, f"{delivery.head}:{delivery.ref}"),
+                git_dir=delivery.git_dir,
+                transport=delivery.transport,
+                timeout_s=PUSH_TIMEOUT_S,
+                ok=ANY_CODE,
+                step=step,
+            )
     except GitFailed as failure:
         raise _Failed(classify("timed out"), str(failure), wrote=True) from failure
     if result.code != 0:

@@ -19,6 +19,7 @@ import anyio.to_thread
 
 from agent_harness.errors import SurfaceError
 from agent_harness.inert_git import Git, GitResult, Transport
+from agent_harness.progress import doing
 from agent_harness.surfaces.bwrap import OBJECTS, REPOSITORY, WORKSPACE
 from agent_harness.surfaces.paths import Denied, decode, encode
 from agent_harness.tasks import task_group
@@ -86,7 +87,9 @@ async def fetch(git: Git, source: CloneSource, to: Path) -> None:
     await anyio.to_thread.run_sync(_make_bare, to, source.branch, {"core": {"repositoryformatversion": "0", "bare": "true"}})
     refspecs = ("+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*")
     url = source.transport.safe_url
-    await git.run("fetch", "-q", "--no-tags", "--", url, *refspecs, git_dir=to, transport=source.transport, timeout_s=FETCH_S)
+    words = ("fetch", "-q", "--no-tags", "--", url, *refspecs)
+    with doing(f"cloning {url}") as step:
+        await git.run(*words, git_dir=to, transport=source.transport, timeout_s=FETCH_S, step=step)
 
 
 def _make_bare(folder: Path, branch: str, config: Mapping[str, Mapping[str, str]]) -> None:

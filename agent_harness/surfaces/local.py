@@ -15,6 +15,7 @@ import anyio.to_thread
 
 from agent_harness.errors import SurfaceError, SurfaceLost, ToolFailed
 from agent_harness.inert_git import Git
+from agent_harness.progress import doing
 from agent_harness.surfaces import bwrap, clone
 from agent_harness.surfaces.base import Capabilities, Chunk, Entry, ExecResult, ExportedWork, FileStat, OnOutput
 from agent_harness.surfaces.clone import CloneSource
@@ -106,7 +107,8 @@ class LocalSurface:
         async with task_group() as tasks:
             tasks.start_soon(bwrap.check)
             await clone.fetch(self._git, self._source, base)
-        copied = await clone.copy(self._git, base, repository, self._source, self._branch, denied)
+        with doing("making the sandbox's own repository"):
+            copied = await clone.copy(self._git, base, repository, self._source, self._branch, denied)
         clone.add_worktree(repository, worktree, self._branch)
         exclude = [*(f"/{name}/" for name in OURS), *denied.gitignore()]
         (repository / "info" / "exclude").write_bytes(b"".join(encode(line) + b"\n" for line in exclude))
@@ -121,7 +123,8 @@ class LocalSurface:
         )
         async with task_group() as tasks:
             tasks.start_soon(self._start)
-            await self._check_out(copied.hidden)
+            with doing("checking the files out in the sandbox"):
+                await self._check_out(copied.hidden)
         self._files = await anyio.to_thread.run_sync(self._settle, worktree)
 
     def _settle(self, worktree: Path) -> HostFiles:
@@ -135,7 +138,8 @@ class LocalSurface:
         return files
 
     async def _start(self) -> None:
-        self._sandbox = await Sandbox.start(self._profile)
+        with doing("starting the sandbox"):
+            self._sandbox = await Sandbox.start(self._profile)
 
     async def _check_out(self, hidden: Sequence[str]) -> None:
         """Inside, so that no attribute or filter of the repository ever acts on this machine."""
@@ -240,7 +244,8 @@ class LocalSurface:
                 bundle.write(data)
                 return size > MAX_BUNDLE_BYTES
 
-            result = await self._run_writable(["sh", "-c", EXPORT, *words], self.root, GIT_S, keep, b"")
+            with doing("taking the work out of the sandbox"):
+                result = await self._run_writable(["sh", "-c", EXPORT, *words], self.root, GIT_S, keep, b"")
         with await anyio.to_thread.run_sync(target.open, "rb") as bundle:
             start = bundle.read(4_096)
         if result.exit_code != 0:

@@ -20,7 +20,7 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"tools", "guards", "hooks"}),
     frozenset({"surfaces", "inert_git", "transport", "github_settings"}),
     frozenset({"trace", "archive"}),
-    frozenset({"events", "messages", "task", "plan", "budget", "verdict", "settings", "world", "redact"}),
+    frozenset({"events", "messages", "task", "plan", "budget", "verdict", "settings", "world", "redact", "progress"}),
     frozenset({"errors", "tasks", "__init__"}),
 )
 NOUNS = LAYERS[-2] | LAYERS[-1]
