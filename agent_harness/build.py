@@ -6,7 +6,7 @@ import platform
 import re
 import secrets
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,7 +18,7 @@ from agent_harness import __version__
 from agent_harness.assignment import Assignment, forge_of, look_up
 from agent_harness.budget import Budget, Price
 from agent_harness.errors import ConfigError
-from agent_harness.events import Event, JsonValue, SessionStarted
+from agent_harness.events import Event, JsonValue, Notice, SessionStarted
 from agent_harness.guards import default_guards
 from agent_harness.hooks import Hooks
 from agent_harness.inert_git import Git, Transport
@@ -36,6 +36,7 @@ from agent_harness.surfaces.paths import Denied
 from agent_harness.task import Task
 from agent_harness.tasks import task_group
 from agent_harness.trace import Trace
+from agent_harness.uncommitted import note_of
 
 # Variables whose values are credentials by a word of their name; one that ends in _FILE, _URL or the like says where, not what.
 CREDENTIAL = re.compile(r"(?:^|_)(?:[A-Z0-9]*KEY|TOKENS?|SECRETS?|PASSWORDS?|PASSWD|CREDENTIALS?)(?:_|$)", re.IGNORECASE)
@@ -61,7 +62,7 @@ async def prepare(settings: Settings, say: Callable[[str], None]) -> Session:
     session_id = new_id()
     folder = settings.home / "sessions" / session_id
     with TemporaryDirectory(prefix="agent-harness-") as scratch:
-        assignment = await _look_around(settings, Git(Path(scratch), Redactor(known).text))
+        assignment = await _look_around(settings, Git(Path(scratch), Redactor(known).text), Path(scratch))
     origin = assignment.origin
     price = await anyio.to_thread.run_sync(_price, settings)
     branch = f"agent/{session_id}"
@@ -99,6 +100,8 @@ async def prepare(settings: Settings, say: Callable[[str], None]) -> Session:
             versions={"agent_harness": __version__, "python": platform.python_version()},
         )
     )
+    if origin.left_out:
+        trace.emit(Notice("uncommitted_left_out", origin.left_out))
     budget = Budget(settings.limits, price)
     guards = default_guards()
     return Session(session_id, folder, task, branch, settings.draft, surface, model, trace, hooks, guards, budget, publisher)
@@ -163,7 +166,7 @@ def make_publisher(git: Git, folder: Path, target: Transport, forge: Forge, trac
     )
 
 
-async def _look_around(settings: Settings, git: Git) -> Assignment:
+async def _look_around(settings: Settings, git: Git, scratch: Path) -> Assignment:
     """Look at the repository and try the sandbox, side by side; the first that fails is the one that is told."""
     found: list[Assignment] = []
 
@@ -173,7 +176,11 @@ async def _look_around(settings: Settings, git: Git) -> Assignment:
                 f"{settings.repo!r} is a path, and working in place is not available yet; "
                 "--surface local works on a clone of its HEAD"
             )
-        found.append(await look_up(git, settings))
+        assignment = await look_up(git, settings)
+        origin = assignment.origin
+        if settings.surface == "local" and origin.checkout is not None:
+            origin = replace(origin, left_out=await note_of(git, scratch, origin.checkout))
+        found.append(replace(assignment, origin=origin))
 
     async with task_group() as tasks:
         tasks.start_soon(look)

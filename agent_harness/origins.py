@@ -24,6 +24,7 @@ class Origin:
         base: the branch of the target that the pull request proposes to.
         default_branch: the target's default branch, which nobody may push to.
         checkout: the person's own working folder, when the source is one.
+        left_out: what of the checkout is not committed, in one line for the person; empty when all of it is.
     """
 
     source: Transport
@@ -33,6 +34,7 @@ class Origin:
     base: str
     default_branch: str
     checkout: Path | None = None
+    left_out: str = ""
 
 
 async def of_url(git: Git, transport: Transport, base: str | None) -> Origin:

@@ -182,6 +182,26 @@ class PrivateRepository:
         wanted = await self._git.run("rev-parse", f"{base}^{{tree}}", git_dir=self.folder)
         return staged.code == 0 and staged.text == wanted.text
 
+    async def differences(self, base: str) -> tuple[set[bytes], set[bytes]]:
+        """Tracked files that are not as in that commit, in the index or on the disk; and what `not_ignored` gives."""
+        changed: set[bytes] = set()
+        untracked: set[bytes] = set()
+        await self._ask("update-index", "-q", "--refresh", ok=(0, 1))
+
+        async def on_disk() -> None:
+            changed.update((await self._ask("diff-files", "--name-only", "-z")).split(b"\0"))
+
+        async def unknown() -> None:
+            untracked.update(await self.not_ignored())
+
+        async with task_group() as tasks:
+            tasks.start_soon(on_disk)
+            tasks.start_soon(unknown)
+            staged = await self._git.run("write-tree", git_dir=self.folder, ok=(0, 128))
+            if staged.code == 0:  # else there are conflicts, which differ on the disk as well
+                changed.update((await self._plain("diff-tree", "-r", "--name-only", "-z", base, staged.text)).split(b"\0"))
+        return changed - {b""}, untracked
+
     async def contains(self, commit: str, others: Collection[str]) -> bool:
         """Whether one of these commits is that commit, or was built on it."""
         for other in others:

@@ -96,3 +96,18 @@ async def test_what_cannot_be_started_from_is_told(rig: Rig, checkout: Path, spo
         await build.prepare(rig.settings(endpoint, repo=str(checkout), surface="local"), lambda _text: None)
     assert told in str(refused.value)
     assert not list(rig.folder.glob("home/sessions/*"))
+
+
+async def test_the_work_that_is_left_out_is_named_at_the_start(rig: Rig, checkout: Path) -> None:
+    await rig.run(in_order(say("Nothing to do.")), repo=str(checkout), surface="local")
+    (notice,) = [record for record in rig.of("notice") if record["kind"] == "uncommitted_left_out"]
+    assert notice["seq"] == 2
+    assert '"README.md", "new.txt" (1 changed, 1 untracked)' in str(notice["detail"])
+    assert b"new.txt" not in rig.requests[0].raw
+
+
+async def test_another_base_branch_is_no_uncommitted_work(rig: Rig, checkout: Path) -> None:
+    git(checkout, "commit", "-q", "-a", "-m", "more")
+    (checkout / "new.txt").unlink()
+    await rig.run(in_order(say("Nothing to do.")), repo=str(checkout), surface="local", base="main")
+    assert [record for record in rig.of("notice") if record["kind"] == "uncommitted_left_out"] == []

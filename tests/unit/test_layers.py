@@ -16,7 +16,7 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"build"}),
     frozenset({"session"}),
     frozenset({"loop", "publishing", "assignment", "reporting", "notify", "jobs"}),
-    frozenset({"dispatcher", "model", "calls", "clip", "origins", "guidance"}),
+    frozenset({"dispatcher", "model", "calls", "clip", "origins", "guidance", "uncommitted"}),
     frozenset({"tools", "guards", "hooks"}),
     frozenset({"surfaces", "inert_git", "transport", "github_settings"}),
     frozenset({"trace", "archive"}),
