@@ -214,11 +214,12 @@ class Console:
 
     def _retry(self, record: Record) -> str:
         self._streamed = ""
-        status = record.get("status")
-        found = f"{text_of(record, 'error_type')} (HTTP {status})" if status else text_of(record, "error_type")
-        wait = f"{number(record.get('wait_s')):.1f} s"
+        status, wait = record.get("status"), f"{number(record.get('wait_s')):.1f} s"
+        http = f" (HTTP {status})" if status else ""
         return self._line(
-            f"the model's endpoint failed: {found}; asking again in {wait} (attempt {record.get('attempt')})", "yellow"
+            f"the model's endpoint failed{after(': ', record, 'error_type')}{http}; asking again in {wait} "
+            f"(attempt {record.get('attempt')})",
+            "yellow",
         )
 
     def _compaction(self, record: Record) -> str:

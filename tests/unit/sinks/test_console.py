@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from decimal import Decimal
 
+import pytest
+
 from agent_harness.events import (
     AssistantText,
     CallJudged,
@@ -191,3 +193,16 @@ def test_a_record_of_another_version_is_shown_as_far_as_it_can_be() -> None:
     for kind in ("session_started", "usage", "turn_started", "tool_result", "plan", "session_ended", "verdict", "retry"):
         console.render({"type": kind})
         console.render({"type": kind, "limits": 3, "task": [], "todos": "x", "cost_usd": "y"})
+
+
+@pytest.mark.parametrize(
+    ("error_type", "status", "told"),
+    [
+        ("overloaded", 529, "failed: overloaded (HTTP 529); asking"),
+        ("", 503, "failed (HTTP 503); asking"),
+        ("cut_stream", None, "failed: cut_stream; asking"),
+        ("", None, "failed; asking"),
+    ],
+)
+def test_a_retry_says_what_is_known_of_its_cause_and_no_more(error_type: str, status: int | None, told: str) -> None:
+    assert told in shown(Retried(1, status, error_type, "", 1.0))
