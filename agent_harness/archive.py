@@ -13,6 +13,7 @@ from typing import cast
 from agent_harness.errors import ConfigError, HarnessError
 from agent_harness.trace import Record, read
 
+FIRST_SESSION = "`agent-harness run` makes one (that of a demo lies in the demo's own folder, which it names at its end)"
 TAIL_BYTES = 64 << 10  # a last event that is longer is read with the whole trace
 
 
@@ -64,7 +65,7 @@ def find_session(home: Path, wanted: str) -> StoredSession:
     """
     sessions = stored_sessions(home)
     if not sessions:
-        raise ConfigError(f"there are no sessions in {str(home)!r} yet; `agent-harness demo` makes one")
+        raise ConfigError(f"there are no sessions in {str(home)!r} yet; {FIRST_SESSION}")
     if wanted == "last":
         return sessions[0]
     matching = [session for session in sessions if session.id.startswith(wanted)] if wanted else []

@@ -7,7 +7,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from agent_harness.archive import StoredSession, find_session, is_running, stored_sessions
+from agent_harness.archive import FIRST_SESSION, StoredSession, find_session, is_running, stored_sessions
 from agent_harness.sinks.console import Console
 from agent_harness.sinks.plain_text import clip, one_line
 
@@ -20,7 +20,7 @@ def list_sessions(home: Path, *, as_json: bool) -> int:
             sys.stdout.write(json.dumps(_facts(session), ensure_ascii=False) + "\n")
         return 0
     if not sessions:
-        sys.stdout.write(f"no sessions in {home} yet; `agent-harness demo` makes one\n")
+        sys.stdout.write(f"no sessions in {home} yet; {FIRST_SESSION}\n")
         return 0
     width = shutil.get_terminal_size((120, 24)).columns
     for session in sessions:
