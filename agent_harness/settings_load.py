@@ -30,6 +30,7 @@ from agent_harness.settings_values import (
     word,
     words,
 )
+from agent_harness.surfaces.globs import parse_globs
 from agent_harness.task import Limits
 
 OPENAI_URL = "https://api.openai.com/v1"
@@ -92,7 +93,7 @@ def load(flags: Flags, environ: Mapping[str, str], started_in: Path) -> Settings
         limits=_limits(values),
         price_in=price_in,
         price_out=price_out,
-        deny=values.get("deny", words, ()),
+        deny=values.get("deny", _deny, ()),
         instructions=_instructions(values, started_in),
         hooks=_hooks(values, flags.hooks_fail_open),
         environ=dict(environ),
@@ -130,19 +131,50 @@ def state_home(environ: Mapping[str, str]) -> Path:
     Raises:
         ConfigError: `AGENT_HARNESS_HOME` is no absolute path.
     """
-    given = environ.get("AGENT_HARNESS_HOME", "").strip()
-    if not given:
-        return _xdg(environ, "XDG_STATE_HOME", ".local/state") / "agent-harness"
+    given = environ.get("AGENT_HARNESS_HOME", "").strip(" ")
+    if not given.strip():
+        home = _xdg(environ, "XDG_STATE_HOME", ".local/state") / "agent-harness"
+        return _writable_name(home, "the folder for sessions")
     home = Path(given)
     if not home.is_absolute():
         raise ConfigError(f"AGENT_HARNESS_HOME is {shown(given)}; give an absolute path, so that sessions are found again")
+    return _writable_name(home, "AGENT_HARNESS_HOME")
+
+
+def _writable_name(home: Path, where: str) -> Path:
+    """A path that can stand in git's own files and in the trace, which are lines of UTF-8."""
+    text = str(home)
+    if any(ord(char) < 32 or 127 <= ord(char) < 160 or "\ud800" <= char <= "\udfff" for char in text):
+        raise ConfigError(
+            f"{where} is {shown(text)}, which holds a line break, another control character or bytes that are no UTF-8; "
+            "set AGENT_HARNESS_HOME to a folder without them"
+        )
     return home
 
 
 def _xdg(environ: Mapping[str, str], variable: str, default: str) -> Path:
     # The XDG base directory specification says that a relative path is to be ignored.
     given = Path(environ.get(variable, ""))
-    return given if given.is_absolute() else Path(environ.get("HOME") or Path.home()) / default
+    if given.is_absolute():
+        return given
+    home = Path(environ.get("HOME") or Path.home())
+    if not home.is_absolute():  # it would make files of the current folder, a repository perhaps, the person's own
+        raise ConfigError(f"HOME is {shown(home)}; set it to an absolute path, or both AGENT_HARNESS_HOME and XDG_CONFIG_HOME")
+    return home / default
+
+
+def _deny(value: object, where: str) -> tuple[str, ...]:
+    """Globs that can be meant: those of the repository, and not all of it."""
+    globs = words(value, where)
+    for text in globs:
+        if text.startswith("/"):
+            raise ConfigError(
+                f"{where} has {shown(text)}; patterns are relative to the repository's root, so leave the leading '/' out "
+                "('./name' is a name at the root only)"
+            )
+        if any(glob.is_everything for glob in parse_globs(text)):
+            raise ConfigError(f"{where} has {shown(text)}, which denies every file; name what is not for the agent to read")
+    return globs
 
 
 def _check_task(flags: Flags, started_in: Path) -> None:

@@ -34,6 +34,13 @@ class Glob:
         return len(self.parts) == 2 and self.parts[0] == ANY_FOLDERS
 
     @property
+    def is_everything(self) -> bool:
+        """It covers whatever a repository can hold at its root: nothing but stars, or a star with a `?` beside it."""
+        named = [part for part in self.parts if part != ANY_FOLDERS]
+        kinds = [kind for part in named for kind, _ in _tokens(part)]
+        return len(named) <= 1 and kinds.count("one") <= 1 and set(kinds) <= {"star", "one"} and (not kinds or "star" in kinds)
+
+    @property
     def regex(self) -> str:
         """Of the last component, for a case-folded name."""
         return _regex(self.parts[-1])

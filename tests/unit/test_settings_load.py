@@ -295,3 +295,37 @@ def test_instructions_that_are_no_file_are_told_and_never_waited_for(place: Plac
     assert "which is no regular file" in place.refusal(instructions="pipe")
     assert "which is a folder" in place.refusal(instructions=".")
     assert "cannot be read: File name too long" in place.refusal(instructions="x" * 300)
+
+
+@pytest.mark.parametrize("name", ["a\nb", "a\n", "a\udcff", "a\x1bb", "a\x85b"])
+@pytest.mark.parametrize("variable", ["AGENT_HARNESS_HOME", "XDG_STATE_HOME"])
+def test_a_folder_for_sessions_that_no_line_of_text_can_name_is_refused_at_the_start(
+    place: Place, variable: str, name: str
+) -> None:
+    message = place.refusal({**KEY, variable: f"/srv/{name}"})
+    assert "AGENT_HARNESS_HOME" in message
+    assert place.load({**KEY, variable: "/srv/caf\u00e9 x"}).home.is_relative_to("/srv/caf\u00e9 x")
+
+
+def test_a_relative_home_is_refused_where_it_would_count_and_a_relative_xdg_folder_is_ignored(place: Place) -> None:
+    assert "HOME is 'rel'" in place.refusal({**KEY, "HOME": "rel"})
+    assert state_home({"HOME": "/home/ann", "XDG_STATE_HOME": "rel"}) == Path("/home/ann/.local/state/agent-harness")
+    places = {"XDG_CONFIG_HOME": str(place.home), "AGENT_HARNESS_HOME": "/srv/sessions"}
+    assert place.load({**KEY, **places, "HOME": "rel"}).home == Path("/srv/sessions")
+
+
+@pytest.mark.parametrize("glob", ["**", "*", "**/*", "?*", "*/", "**/**", "a{,b}/../*", "{secrets,*}", "./**"])
+def test_a_pattern_that_denies_every_file_is_refused(place: Place, glob: str) -> None:
+    if ".." in glob:
+        assert "names nothing" in place.refusal(deny=[glob])
+    else:
+        assert "denies every file" in place.refusal(deny=["secrets/**", glob])
+
+
+def test_an_absolute_pattern_is_refused_because_patterns_are_relative_to_the_repository(place: Place) -> None:
+    assert "relative to the repository's root" in place.refusal(deny=["/home/ann/shop/secrets/**"])
+
+
+def test_patterns_that_leave_something_to_read_are_taken(place: Place) -> None:
+    globs = ("*.*", "*/*", "secrets/**", "./top", "**/private/*", "[a-m]*", "??*")
+    assert place.load(deny=globs).deny == globs
