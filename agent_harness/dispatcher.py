@@ -12,6 +12,7 @@ import time
 import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import cast
 
 import anyio.to_thread
@@ -20,7 +21,7 @@ from agent_harness.clip import clip
 from agent_harness.errors import SurfaceError, SurfaceLost, ToolFailed
 from agent_harness.events import CallJudged, JsonValue, Notice, ToolCalled, ToolReturned
 from agent_harness.guards.base import Guard
-from agent_harness.hooks import Hooks
+from agent_harness.hooks import NO_OBJECTION, Hooks
 from agent_harness.hooks.payload import after_call, as_ours, before_call
 from agent_harness.messages import ToolCall, ToolResult
 from agent_harness.tasks import task_group
@@ -85,6 +86,7 @@ class Dispatcher:
 
     Attributes:
         stop_reason: why a hook wants the run to end; empty while none does.
+        unread: why no call of the last reply could be read as one of a tool; empty when at least one could.
     """
 
     def __init__(
@@ -96,6 +98,8 @@ class Dispatcher:
         self._trace = trace
         self._context = dataclasses.replace(context, check=self.check)
         self.stop_reason = ""
+        self.unread = ""
+        self._read = 0
 
     def check(self, name: str, arguments: Mapping[str, object]) -> None:
         """The guards once more, for a tool that is about to run a command.
@@ -138,6 +142,8 @@ class Dispatcher:
         for call in calls:
             self._trace.emit(ToolCalled(turn, call.id, call.name, call.arguments))
         answers = _InOrder(calls, self._trace)
+        read_before = self._read
+        self.unread = ""
         try:
             for group in self._groups(calls):
                 async with task_group() as tasks:
@@ -147,7 +153,10 @@ class Dispatcher:
             for call in calls:
                 if call.id not in answers.results:
                     answers.add(ToolResult(call.id, call.name, CANCELLED, is_error=True), 0)
-        return [answers.results[call.id] for call in calls]
+        results = [answers.results[call.id] for call in calls]
+        if results and not cut and self._read == read_before:
+            self.unread = results[-1].content.split("\n", 1)[0]
+        return results
 
     def _groups(self, calls: Sequence[ToolCall]) -> list[list[ToolCall]]:
         groups: list[list[ToolCall]] = []
@@ -176,10 +185,17 @@ class Dispatcher:
 
     async def _run_one(self, call: ToolCall) -> ToolResult:
         """Judge one call, run it if allowed, and answer the model whatever happens."""
+        notes: list[str] = []
+        result = await self._judge_and_run(call, notes)
+        return _noted(result, notes)
+
+    async def _judge_and_run(self, call: ToolCall, notes: list[str]) -> ToolResult:
+        """The result, and in `notes` what hooks say to the model before the call."""
         try:
             tool = self._find(call)
             arguments = read_call(tool, _object(call, tool))
-            call, arguments = await self._permit(call, tool, arguments)
+            self._read += 1
+            call, arguments = await self._permit(call, tool, arguments, notes)
             output = await tool.body(arguments, dataclasses.replace(self._context, call_id=call.id))
         except ToolFailed as failure:
             return self._clip(call, Output(str(failure), ok=False))
@@ -205,30 +221,53 @@ class Dispatcher:
         if tool is None:
             near = difflib.get_close_matches(call.name, self._tools, n=1, cutoff=0.5)
             nearest = f" Nearest: {near[0]!r}." if near else ""
-            raise ToolFailed(f"There is no tool {call.name[:80]!r}.{nearest} The tools are: {', '.join(self._tools)}.")
+            found = f"There is no tool {call.name[:80]!r}." if call.name.strip() else "Not run: the call names no tool."
+            raise ToolFailed(f"{found}{nearest} The tools are: {', '.join(self._tools)}.")
         return tool
 
-    async def _permit(self, call: ToolCall, tool: Tool[Arguments], arguments: Arguments) -> tuple[ToolCall, Arguments]:
+    async def _permit(
+        self, call: ToolCall, tool: Tool[Arguments], arguments: Arguments, notes: list[str]
+    ) -> tuple[ToolCall, Arguments]:
         """The call as it may run: unchanged, or as a hook rewrote it (and then judged anew).
 
         Raises:
             _Denied: a guard or a hook refuses it.
         """
         await self._guard(call)
-        world = self._context.surface.world(self._context.state.cwd)
-        answer = await self._hooks.fire("PreToolUse", before_call(call, world))
+        answer = NO_OBJECTION
+        if self._hooks.listen("PreToolUse"):
+            told = await self._tell(call)
+            answer = await self._hooks.fire("PreToolUse", told, partial(self._revise, call))
+        if answer.context:
+            notes.append(f"[from {answer.by or 'a hook'}] {answer.context}")
         self.stop_reason = self.stop_reason or (f"{answer.by}: {answer.reason}" if answer.stop else "")
         if answer.blocked or answer.stop:
             self._deny(call, Verdict(Decision.DENY, answer.by, answer.reason))
         if answer.updated_input is None:
             self._trace.emit(CallJudged(call.id, "allow", "guards and hooks"))
             return call, arguments
-        updated = as_ours(call, answer.updated_input, world.worktree)
+        updated = as_ours(call, answer.updated_input, *self._roots())
         rewritten = dataclasses.replace(call, arguments=updated)
         arguments = read_call(tool, updated)
         await self._guard(rewritten)
         self._trace.emit(CallJudged(call.id, "rewrite", answer.by, json.dumps(updated, ensure_ascii=False)))
         return rewritten, arguments
+
+    def _roots(self) -> tuple[str, ...]:
+        """The worktree's folder as hooks find it, and as the agent sees it."""
+        surface = self._context.surface
+        return (surface.root,) if surface.host_root is None else (str(surface.host_root), surface.root)
+
+    async def _tell(self, call: ToolCall) -> dict[str, JsonValue]:
+        """What hooks are told before the call."""
+        world = self._context.surface.world(self._context.state.cwd)
+        told = partial(before_call, call, world, self._roots()[0])
+        return await anyio.to_thread.run_sync(told) if len(str(call.arguments)) > LONG_COMMAND else told()
+
+    async def _revise(self, call: ToolCall, updated: dict[str, JsonValue]) -> dict[str, JsonValue]:
+        """What they are told of the call as one of them rewrote it."""
+        told = await self._tell(dataclasses.replace(call, arguments=as_ours(call, updated, *self._roots())))
+        return {**told, "tool_input": updated}
 
     async def _guard(self, call: ToolCall) -> None:
         long = len(str(call.arguments)) > LONG_COMMAND
@@ -242,17 +281,12 @@ class Dispatcher:
 
     async def _feed_back(self, call: ToolCall, result: ToolResult) -> ToolResult:
         """What PostToolUse hooks say is added to the result; they cannot undo it."""
-        world = self._context.surface.world(self._context.state.cwd)
-        answer = await self._hooks.fire("PostToolUse", after_call(call, result, world))
+        if not self._hooks.listen("PostToolUse"):
+            return result
+        answer = await self._hooks.fire("PostToolUse", after_call(await self._tell(call), result))
         self.stop_reason = self.stop_reason or (f"{answer.by}: {answer.reason}" if answer.stop else "")
         said = "\n".join(text for text in (answer.reason if answer.blocked else "", answer.context) if text)
-        if not said:
-            return result
-        note, _ = clip(f"\n[from {answer.by or 'a hook'}] {said}", RESULT_CHARS // 2)
-        content = result.content
-        if len(content) + len(note) > RESULT_CHARS:
-            content, _ = clip(content, RESULT_CHARS - len(note))
-        return dataclasses.replace(result, content=content + note)
+        return _noted(result, [f"[from {answer.by or 'a hook'}] {said}"] if said else [])
 
     def _clip(self, call: ToolCall, output: Output) -> ToolResult:
         content, cut = (output.text, False) if output.window else clip(output.text, RESULT_CHARS)
@@ -273,6 +307,17 @@ class Dispatcher:
             exit_code=output.exit_code,
             stored=None if stored is None else str(stored),
         )
+
+
+def _noted(result: ToolResult, notes: Sequence[str]) -> ToolResult:
+    """The result with what hooks say behind it, within what the model reads of one."""
+    if not notes:
+        return result
+    note, _ = clip("\n" + "\n".join(notes), RESULT_CHARS // 2)
+    content = result.content
+    if len(content) + len(note) > RESULT_CHARS:
+        content, _ = clip(content, RESULT_CHARS - len(note))
+    return dataclasses.replace(result, content=content + note)
 
 
 def _object(call: ToolCall, tool: Tool[Arguments]) -> dict[str, JsonValue]:

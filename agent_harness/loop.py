@@ -18,6 +18,7 @@ from agent_harness.trace import Trace
 
 GROWTH = 1_500  # tokens by which a turn's results may let the next prompt grow: one full result and some
 NEAR = 0.8  # share of a ceiling from which it is called near
+UNREAD_LIMIT = 5  # replies in a row without one readable call; a model that can mend its call does so within two or three
 LAST_WORDS = (
     "This is the last reply that the session's ceilings allow, so no tools are offered. "
     "Say what is done, what you checked and what is left open."
@@ -41,6 +42,7 @@ class Loop:
     _used_ids: set[str] = field(default_factory=set[str])
     _near: bool = False
     _empty: bool = False
+    _unread: int = 0
 
     async def run(self) -> str:
         """Take turns until a reply asks for no tool; returns that reply's text.
@@ -50,7 +52,7 @@ class Loop:
             ModelError: the model could not be reached, or refused.
             SurfaceLost: the sandbox is gone.
             NeedsHuman: a hook ended the run.
-            HarnessError: the model gave nothing but empty replies.
+            HarnessError: the model gave nothing but empty replies, or calls that could not be read.
         """
         while True:
             self._fold()
@@ -63,6 +65,7 @@ class Loop:
                 await self.dispatcher.run(turn, calls, cut=reply.finish_reason == "length")
                 if self.dispatcher.stop_reason:
                     raise NeedsHuman(f"a hook ended the run: {self.dispatcher.stop_reason}", reason="hook_stopped")
+                self._count_unread()
             elif reply.finish_reason == "length":
                 self.trace.emit(UserMessage(GO_ON, "harness"))
             elif reply.text.strip():
@@ -94,6 +97,16 @@ class Loop:
         if reply.text:
             self.trace.emit(AssistantText(turn, reply.text))
         return turn
+
+    def _count_unread(self) -> None:
+        """Stop a model that gets no further than calls which are none; each of them was answered with what is wrong."""
+        self._unread = self._unread + 1 if self.dispatcher.unread else 0
+        if self._unread == UNREAD_LIMIT:
+            raise HarnessError(
+                f"{UNREAD_LIMIT} replies in a row had only tool calls that could not be read, the last one: "
+                f"{self.dispatcher.unread} Try again, or another model",
+                reason="malformed_calls",
+            )
 
     def _nudge(self) -> None:
         if self._empty:

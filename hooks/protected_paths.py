@@ -16,6 +16,7 @@ pull request are what stops one that leaves it. Needs Python 3.11 or later and n
 from __future__ import annotations
 
 import json
+import os
 import posixpath
 import re
 import shlex
@@ -59,10 +60,10 @@ def main() -> None:
     """Read the event, answer when something in it is protected."""
     globs = sys.argv[1:] or list(DEFAULT)
     event = json.load(sys.stdin)
-    told, root = event["tool_input"], event["agent"]["root"]
+    told, root = event["tool_input"], event["agent"]["root"]  # a command names files as the agent sees them
     match event["tool_name"]:
         case "Write" | "Edit":
-            paths = [told["file_path"]]
+            paths, root = [told["file_path"]], os.environ["CLAUDE_PROJECT_DIR"]
         case "Bash" if not only_reads(told["command"]):
             paths = words_of(told["command"])
         case _:

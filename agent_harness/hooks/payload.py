@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import posixpath
 import shlex
+from collections.abc import Sequence
 
 from agent_harness.events import JsonValue
+from agent_harness.guards.shell import parse_commands
 from agent_harness.messages import ToolCall, ToolResult
 from agent_harness.world import World
 
@@ -26,25 +28,49 @@ IN_OUR_WORDS: dict[str, dict[str, str]] = {
 }
 
 
-def before_call(call: ToolCall, world: World) -> Json:
-    """The PreToolUse fields of a call whose arguments are an object."""
+def before_call(call: ToolCall, world: World, folder: str = "") -> Json:
+    """The PreToolUse fields of a call whose arguments are an object.
+
+    Args:
+        call: the call.
+        world: what the agent sees: a command's text is left as it is, and its parts are worked out there.
+        folder: the worktree on this machine, which hooks find as `CLAUDE_PROJECT_DIR`: files are named below it. Empty when
+            the worktree is not on this machine; files are then named as the agent sees them.
+    """
     arguments = call.arguments if isinstance(call.arguments, dict) else {}
-    name, fields = _as_known(call.name, arguments, world.worktree)
-    # The paths of a call are those that the sandbox sees, below its root.
+    name, fields = _as_known(call.name, arguments, world.worktree, folder or world.worktree)
     about: Json = {"tool": call.name, "root": world.worktree}
+    if name == "Bash":
+        command = fields["command"]
+        about["commands"] = _commands(command, world) if isinstance(command, str) and command else []
     return {"tool_name": name, "tool_input": fields, "tool_use_id": call.id, "agent": about}
 
 
-def after_call(call: ToolCall, result: ToolResult, world: World) -> Json:
-    """The PostToolUse fields of a call and its result."""
+def after_call(told: Json, result: ToolResult) -> Json:
+    """The PostToolUse fields: what `before_call` told, and the result."""
     response: Json = {"content": result.content, "is_error": result.is_error, "exit_code": result.exit_code}
-    return {**before_call(call, world), "tool_response": response}
+    return {**told, "tool_response": response}
 
 
-def _as_known(name: str, arguments: Json, worktree: str) -> tuple[str, Json]:
+def _commands(command: str, world: World) -> list[JsonValue]:
+    """The single commands that a line would run, so that a policy needs not read shell text."""
+    return [
+        {
+            "argv": [*each.argv],
+            "cwd": each.cwd,
+            "redirects": [{"operator": redirect.operator, "target": redirect.target} for redirect in each.redirects],
+            "decidable": each.decidable,
+        }
+        for each in parse_commands(command, world)
+    ]
+
+
+def _as_known(name: str, arguments: Json, worktree: str, folder: str) -> tuple[str, Json]:
     """A call in the words of Claude Code's tools, with absolute paths; an unknown tool keeps its own."""
     path = arguments.get("path", ".")
     absolute = posixpath.normpath(posixpath.join(worktree, path)) if isinstance(path, str) else ""
+    if absolute == worktree or absolute.startswith(f"{worktree}/"):
+        absolute = folder + absolute[len(worktree) :]
     match name:
         case "run_shell":
             return "Bash", {"command": arguments.get("command", ""), **_milliseconds(arguments.get("timeout_s", 30))}
@@ -74,7 +100,7 @@ def _some(arguments: Json, *names: str) -> Json:
     return {name: arguments[name] for name in names if arguments.get(name) is not None}
 
 
-def as_ours(call: ToolCall, updated: Json, worktree: str = "") -> Json:
+def as_ours(call: ToolCall, updated: Json, *roots: str) -> Json:
     """A hook's rewritten input as our tool's whole arguments: our own names are taken as they are, known ones translated.
 
     A rewrite replaces the input: what it leaves out is missing, except for what only our tool has. What cannot be translated is
@@ -83,7 +109,7 @@ def as_ours(call: ToolCall, updated: Json, worktree: str = "") -> Json:
     Args:
         call: as the model made it.
         updated: the hook's `updatedInput`.
-        worktree: absolute paths in it are made relative to this.
+        *roots: the worktree's absolute names; paths below one of them are made relative.
     """
     if call.name == "git":
         return _as_git(updated)
@@ -102,7 +128,7 @@ def as_ours(call: ToolCall, updated: Json, worktree: str = "") -> Json:
             )
         elif key not in ("description", "run_in_background"):
             name = names.get(key, key)
-            arguments[name] = _relative(value, worktree) if name == "path" else value
+            arguments[name] = _relative(value, roots) if name == "path" else value
     if call.name == "edit_file" and "content" in updated:
         arguments.setdefault("old_text", "")
     return arguments
@@ -121,7 +147,12 @@ def _as_git(updated: Json) -> Json:
     return {"command": words[1], "args": [*words[2:]]}
 
 
-def _relative(path: JsonValue, worktree: str) -> JsonValue:
-    if not isinstance(path, str) or not worktree:
+def _relative(path: JsonValue, roots: Sequence[str]) -> JsonValue:
+    if not isinstance(path, str):
         return path
-    return "." if path == worktree else path.removeprefix(worktree.rstrip("/") + "/")
+    for root in roots:
+        if path == root:
+            return "."
+        if path.startswith(f"{root.rstrip('/')}/"):
+            return path[len(root.rstrip("/")) + 1 :]
+    return path

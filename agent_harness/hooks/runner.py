@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from agent_harness.tasks import task_group
 MUST_ANSWER: tuple[HookEvent, ...] = ("PreToolUse", "UserPromptSubmit")
 LONG_ANSWER = 65_536  # characters from which reading an answer leaves the event loop's thread
 Json = dict[str, JsonValue]
+Revise = Callable[[Json], Awaitable[Json]]
 # Enough for a program to find its tools and its files. Nothing else of the person's environment: credentials are there.
 PASSED_ON = (
     "PATH",
@@ -100,22 +101,42 @@ class Hooks:
             return f"{str(inside)!r} lies in the agent's worktree, where the agent can change it; move it out"
         return program.problem(self._env.get("PATH"))
 
-    async def fire(self, event: HookEvent, payload: Mapping[str, JsonValue]) -> HookAnswer:
+    def listen(self, event: HookEvent) -> bool:
+        """Whether any hook is told of that event."""
+        return any(hook.setting.event == event for hook in self._hooks)
+
+    async def fire(self, event: HookEvent, payload: Mapping[str, JsonValue], revise: Revise | None = None) -> HookAnswer:
         """Run every hook of that event and return what they want together.
 
         Any refusal counts and all reasons are joined. A broken hook refuses on PreToolUse and UserPromptSubmit unless it is
         configured to fail open; on other events it is recorded and does nothing. After a rewrite every hook is asked once more.
+
+        Args:
+            event: what happened.
+            payload: its own fields.
+            revise: the payload of a call whose input was rewritten; None puts the new input in the old one's place.
         """
         hooks = [hook for hook in self._hooks if hook.setting.event == event]
         if not hooks:
             return NO_OBJECTION
+        answers = await self._ask_all(hooks, self._sent(event, payload))
+        together = _together(answers)
+        if together.updated_input is None:
+            return together
+
+        async def resend(updated: Json) -> Json:
+            again = {"tool_input": updated} if revise is None else await revise(updated)
+            return self._sent(event, {**payload, **again})
+
+        return await self._rewrite(hooks, answers, resend)
+
+    def _sent(self, event: HookEvent, payload: Mapping[str, JsonValue]) -> Json:
+        """Everything that a hook reads."""
         sent: Json = {**self._common, **payload, "hook_event_name": event}
         about, more = self._common.get("agent"), payload.get("agent")
         if isinstance(about, dict) and isinstance(more, dict):
             sent["agent"] = {**about, **more}
-        answers = await self._ask_all(hooks, sent)
-        together = _together(answers)
-        return together if together.updated_input is None else await self._rewrite(hooks, answers, sent)
+        return sent
 
     async def _ask_all(self, hooks: Sequence[_One], sent: Json) -> list[HookAnswer]:
         """All side by side; their answers in the order of configuration."""
@@ -129,19 +150,20 @@ class Hooks:
                 tasks.start_soon(ask, number, hook)
         return [answers[number] for number in range(len(hooks))]
 
-    async def _rewrite(self, hooks: Sequence[_One], answers: Sequence[HookAnswer], sent: Json) -> HookAnswer:
+    async def _rewrite(self, hooks: Sequence[_One], answers: Sequence[HookAnswer], resend: Revise) -> HookAnswer:
         """Apply rewrites one after another, each on what the one before made; then let every hook judge what came out."""
         updated: Json | None = None
         by = ""
         for hook, answer in zip(hooks, answers, strict=True):
             if answer.updated_input is None:
                 continue
-            again = answer if updated is None else await self._ask(hook, {**sent, "tool_input": updated})
+            again = answer if updated is None else await self._ask(hook, await resend(updated))
             if again.blocked or again.stop:
                 return again
             if again.updated_input is not None:
                 updated, by = again.updated_input, again.by
-        final = _together(await self._ask_all(hooks, {**sent, "tool_input": updated}))
+        assert updated is not None
+        final = _together(await self._ask_all(hooks, await resend(updated)))
         if final.blocked or final.stop:
             return final
         return replace(_together(answers), updated_input=updated, by=by)

@@ -123,3 +123,58 @@ async def test_context_of_start_hooks_reaches_the_model_as_information(rig: Rig)
     said = [message["content"] for message in rig.requests[0].messages if message["role"] == "user"]
     assert "Make the greeting polite." in str(said[0])
     assert "the build takes ten minutes" in str(said[1])
+
+
+async def test_context_of_a_hook_before_a_call_stands_behind_its_result(rig: Rig) -> None:
+    answer = json.dumps({"hookSpecificOutput": {"hookEventName": "PreToolUse", "additionalContext": "deploys are on Mondays"}})
+    rig.hook("PreToolUse", policy(rig.folder, "ctx.sh", f"echo '{answer}'\n"))
+    await rig.run(
+        in_order(call("run_shell", {"command": "echo hello"}), call("run_shell", {"command": "rm -rf /"}), say("Fine."))
+    )
+    ran, refused = rig.results()
+    assert "hello" in ran
+    assert "[from hook:ctx.sh] deploys are on Mondays" in ran
+    assert "deploys" not in refused  # a guard refuses before a hook is asked
+
+
+async def test_context_of_a_hook_that_refuses_is_read_as_well(rig: Rig) -> None:
+    answer = json.dumps({"block": True, "reason": "not now", "additionalContext": "ask Ann"})
+    rig.hook("PreToolUse", policy(rig.folder, "no.sh", f"echo '{answer}'\n"))
+    await rig.run(in_order(WRITE, say("Fine.")))
+    assert "not now" in rig.results()[0]
+    assert "[from hook:no.sh] ask Ann" in rig.results()[0]
+
+
+async def test_a_hook_finds_the_file_of_a_call_below_its_project_folder(rig: Rig) -> None:
+    script = """import json, os, pathlib, sys
+event = json.load(sys.stdin)
+path = pathlib.Path(event["tool_input"]["file_path"])
+assert str(path).startswith(os.environ["CLAUDE_PROJECT_DIR"] + "/"), path
+print(json.dumps({"hookSpecificOutput": {"hookEventName": "PostToolUse", "additionalContext": "it holds " + path.read_text()}}))
+"""
+    body = rig.folder / "look.py"
+    body.write_text(script)
+    rig.hook("PostToolUse", f"python3 {body}")
+    await rig.run(in_order(WRITE, say("Made.")))
+    assert "it holds made" in rig.results()[0]
+
+
+async def test_a_policy_may_judge_the_commands_instead_of_the_text_also_after_a_rewrite(rig: Rig) -> None:
+    policy_of = """import json, sys
+event = json.load(sys.stdin)
+programs = [command["argv"][0] for command in event["agent"]["commands"]]
+if "touch" in programs:
+    print(json.dumps({"block": True, "reason": "no touching"}))
+elif "date" in programs:
+    print(json.dumps({"updatedInput": {"command": "true; touch x"}}))
+"""
+    body = rig.folder / "judge.py"
+    body.write_text(policy_of)
+    rig.hook("PreToolUse", f"python3 {body}")
+    lines = ("echo touch", "bash -c 'touch y'", "date")
+    await rig.run(in_order(*[call("run_shell", {"command": line}) for line in lines], say("Done.")))
+    mention, nested, rewritten = rig.results()
+    assert "touch" in mention
+    assert "exit code 0" in mention
+    assert "no touching" in nested
+    assert "no touching" in rewritten

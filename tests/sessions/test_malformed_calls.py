@@ -116,3 +116,41 @@ async def test_the_ids_of_a_missing_and_of_a_repeated_one_stay_the_same_in_later
     assert [len(ids) for ids in seen] == [0, 1, 3, 5]
     assert seen[3][:3] == seen[2]
     assert len(set(seen[3])) == 5
+
+
+NAMELESS: Json = {
+    "role": "assistant",
+    "tool_calls": [{"id": "", "type": "function", "function": {"name": "", "arguments": "{}"}}],
+}
+
+
+def named(name: str, arguments: str = "{}") -> Json:
+    return {
+        "role": "assistant",
+        "tool_calls": [{"id": "", "type": "function", "function": {"name": name, "arguments": arguments}}],
+    }
+
+
+@pytest.mark.parametrize(
+    "message", [NAMELESS, named("readfile"), named("read_file", "{path"), named("read_file", '{"colour": 1}')]
+)
+async def test_a_model_that_never_makes_a_readable_call_is_stopped_after_five_replies(rig: Rig, message: Json) -> None:
+    ended = await rig.run(in_order(*[streamed(message)] * 5, say("never asked for")))
+    assert (ended.outcome, ended.reason, ended.turns) == ("failed", "malformed_calls", 5), ended.summary
+    assert "5 replies in a row" in ended.summary
+    assert rig.endpoint is not None
+    assert rig.endpoint.refused == []
+    assert set(rig.branches()) == {"main"}
+
+
+async def test_a_call_without_a_name_is_answered_with_the_tools_that_there_are(rig: Rig) -> None:
+    (answer,) = await answers_to(rig, NAMELESS)
+    assert "the call names no tool" in answer.content
+    assert "read_file" in answer.content
+
+
+async def test_one_readable_call_begins_the_count_anew(rig: Rig) -> None:
+    good = named("read_file", '{"path": "a.txt"}')
+    bad = [streamed(named("readfile"))] * 4
+    ended = await rig.run(in_order(*bad, streamed(good), *bad, say("done")))
+    assert (ended.outcome, ended.turns) == ("no_changes", 10), ended.summary

@@ -21,7 +21,7 @@ def bash(command: str) -> dict[str, JsonValue]:
 
 
 def file(tool: str, path: str) -> dict[str, JsonValue]:
-    told: dict[str, JsonValue] = {"file_path": f"/workspace/{path}", "content": "x", "old_string": "migrations/1.sql"}
+    told: dict[str, JsonValue] = {"file_path": path, "content": "x", "old_string": "migrations/1.sql"}
     return {"tool_name": tool, "tool_input": told, "agent": {"tool": "edit_file", "root": "/workspace"}}
 
 
@@ -29,7 +29,11 @@ async def refused(rig: HookRig, script: str, payload: dict[str, JsonValue], *arg
     rig.environ = {"PATH": os.environ["PATH"]}
     rig.settings.clear()
     rig.add(shlex.join([str(FOLDER / script), *arguments]))
-    rig.hooks().check(rig.folder / "worktree")
+    worktree = rig.folder / "worktree"
+    rig.hooks().check(worktree)
+    told = payload["tool_input"]
+    if isinstance(told, dict) and "file_path" in told:  # files are named by their place on this machine
+        payload = {**payload, "tool_input": {**told, "file_path": f"{worktree}/{told['file_path']}"}}
     answer = await rig.fire(payload)
     assert not answer.broken
     assert bool(answer.reason) == answer.blocked

@@ -61,12 +61,55 @@ CALLS: list[tuple[str, Json, str, Json]] = [
 @pytest.mark.parametrize(("name", "arguments", "known", "fields"), CALLS)
 def test_a_call_is_told_in_known_words(name: str, arguments: Json, known: str, fields: Json) -> None:
     told = before_call(ToolCall("c1", name, arguments), Place())
-    assert told == {"tool_name": known, "tool_input": fields, "tool_use_id": "c1", "agent": {"tool": name, "root": "/workspace"}}
+    about = told.pop("agent")
+    assert told == {"tool_name": known, "tool_input": fields, "tool_use_id": "c1"}
+    assert isinstance(about, dict)
+    assert (about["tool"], about["root"], "commands" in about) == (name, "/workspace", known == "Bash")
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"), [("run_shell", {"command": "cd sub && ls -l > $(date)"}), ("git", {"command": "log"})]
+)
+def test_a_command_is_told_beside_its_text_as_the_commands_that_it_would_run(name: str, arguments: Json) -> None:
+    about = before_call(ToolCall("c1", name, arguments), Place())["agent"]
+    assert isinstance(about, dict)
+    commands = about["commands"]
+    assert isinstance(commands, list)
+    if name == "git":
+        assert commands == [{"argv": ["git", "log"], "cwd": "/workspace/sub", "redirects": [], "decidable": True}]
+        return
+    last = commands[-1]
+    assert isinstance(last, dict)
+    assert last["argv"] == ["ls", "-l"]
+    assert last["cwd"] == "/workspace/sub/sub"
+    assert last["redirects"] == [{"operator": ">", "target": None}]
+    assert last["decidable"] is False
+
+
+def test_a_background_job_that_is_looked_at_runs_no_command() -> None:
+    about = before_call(ToolCall("c1", "run_shell", {"command": "", "action": "log", "job": "j1"}), Place())["agent"]
+    assert isinstance(about, dict)
+    assert about["commands"] == []
+
+
+@pytest.mark.parametrize(("path", "told"), [("a.py", "/home/x/a.py"), (".", "/home/x"), ("/workspace/b/../c", "/home/x/c")])
+def test_files_are_named_where_they_lie_on_this_machine_and_come_back_relative(path: str, told: str) -> None:
+    call = ToolCall("c1", "read_file", {"path": path})
+    fields = before_call(call, Place(), "/home/x")["tool_input"]
+    assert fields == {"file_path": told}
+    assert isinstance(fields, dict)
+    assert as_ours(call, fields, "/home/x", "/workspace")["path"] == told.removeprefix("/home/x").lstrip("/") or "."
+    assert as_ours(call, {"file_path": "/workspace/d"}, "/home/x", "/workspace") == {"path": "d"}
+
+
+def test_a_file_outside_keeps_its_name() -> None:
+    told = before_call(ToolCall("c1", "read_file", {"path": "/workspace2/a"}), Place(), "/home/x")
+    assert told["tool_input"] == {"file_path": "/workspace2/a"}
 
 
 def test_a_result_is_told_beside_its_call() -> None:
     call, result = ToolCall("c1", "run_shell", {"command": "ls"}), ToolResult("c1", "run_shell", "a.py", exit_code=0)
-    told = after_call(call, result, Place())
+    told = after_call(before_call(call, Place()), result)
     assert told["tool_response"] == {"content": "a.py", "is_error": False, "exit_code": 0}
     assert told["tool_name"] == "Bash"
 
