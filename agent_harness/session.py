@@ -74,6 +74,7 @@ class Session:
         self._closing = anyio.CancelScope(shield=True)
         self._opened = False
         self._exported = False
+        self._asker: Asker | None = None
 
     def cancel(self) -> None:
         """Stop the running tool and turn; `run` then closes everything and returns. A second call hurries the closing."""
@@ -90,8 +91,11 @@ class Session:
             with self._scope, anyio.move_on_after(limit_s) as clock:
                 ending = await self._work()
             if clock.cancelled_caught:
+                silence = f"; {self.model.silence}" if self.model.silence else ""
                 ending = Ending(
-                    "over_budget", "max_seconds", f"all {limit_s:g} seconds are used up; raise --max-seconds to go further"
+                    "over_budget",
+                    "max_seconds",
+                    f"all {limit_s:g} seconds are used up{silence}; raise --max-seconds to go further",
                 )
         finally:
             with self._closing:
@@ -158,7 +162,7 @@ class Session:
         )
         dispatcher = Dispatcher(tools, self.guards, self.hooks, context, self.trace)
         prompt = Path(__file__).with_name("prompt.md").read_text(encoding="utf-8")
-        asker = Asker(self.model, self.budget, self.trace, prompt)
+        asker = self._asker = Asker(self.model, self.budget, self.trace, prompt)
         return Loop(asker, dispatcher, self.hooks, self.budget, self.trace, [schema(tool) for tool in tools])
 
     async def _say_task(self) -> None:
@@ -244,6 +248,8 @@ class Session:
             await self.model.close()
         with anyio.move_on_after(SESSION_END_S):
             await self.hooks.fire("SessionEnd", {"reason": "other", "outcome": ending.outcome})
+        if self._asker is not None:
+            self._asker.tell_worst_cases()
         ended = self._ended(ending)
         self.trace.emit(ended)
         self.trace.close()

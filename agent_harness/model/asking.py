@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 
 import anyio
 
@@ -52,6 +53,25 @@ class PromptSize:
         self._counted_bytes = self._bytes
 
 
+@dataclass
+class WorstCases:
+    """Requests whose cost nobody told us, charged at what was reserved for them."""
+
+    count: int = 0
+    _tokens: int = 0
+    _cost_usd: Decimal | None = Decimal(0)
+
+    def add(self, charged: Usage, cost_usd: Decimal | None) -> None:
+        """One more."""
+        self.count += 1
+        self._tokens += charged.input_tokens + charged.output_tokens
+        self._cost_usd = None if cost_usd is None or self._cost_usd is None else self._cost_usd + cost_usd
+
+    def __str__(self) -> str:
+        cost = "" if self._cost_usd is None else f", ${self._cost_usd:.4f}"
+        return f"{self._tokens:,} tokens{cost}"
+
+
 class Asker:
     """Asks the model within the budget and records what it cost.
 
@@ -66,10 +86,19 @@ class Asker:
         self._system: Message = {"role": "system", "content": system}
         self._size = PromptSize()
         self._warned = False
+        self._worst_cases = WorstCases()
 
     def estimate(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> int:
         """Upper estimate of the prompt in tokens."""
         return self._size.of([self._system, *messages], len(json.dumps(tools)) if tools else 0)
+
+    def tell_worst_cases(self) -> None:
+        """Record how much of the bill is worst cases, when that is more than the first one, which was told at once."""
+        told = self._worst_cases
+        if told.count > 1:
+            self._trace.emit(
+                Notice("charged_at_worst", f"{told.count} answers broke off and are charged at their worst case: {told}")
+            )
 
     async def ask(self, messages: Sequence[Message], tools: Sequence[ToolSchema], purpose: str) -> Reply:
         """One whole reply, settled.
@@ -124,6 +153,8 @@ class Asker:
 
     def _settle(self, held: Reservation, usage: Usage | None, *, estimated: bool = False) -> None:
         charged, cost = self._budget.settle(held, usage)
+        if usage is None:
+            self._worst_cases.add(charged, cost)
         estimated = estimated or usage is None
         self._trace.emit(
             UsageSettled(
@@ -139,6 +170,13 @@ class Asker:
                 total_cost_usd=self._budget.cost_usd,
             )
         )
+        if usage is None and self._worst_cases.count == 1:
+            self._trace.emit(
+                Notice(
+                    "charged_at_worst",
+                    f"an answer broke off, so what it cost is not known; its worst case is charged: {self._worst_cases}",
+                )
+            )
         if estimated and usage is not None and not self._warned:
             self._warned = True
             self._trace.emit(

@@ -52,6 +52,8 @@ class Model(Protocol):
     """An endpoint and a model name."""
 
     name: str
+    silence: str
+    """Who kept silent and for how long, when the last request was cancelled before its answer was complete; else empty."""
 
     async def reply(self, request: Request, on_delta: OnDelta) -> Reply:
         """Ask once; `on_delta` gets text as it streams. A stream that breaks is an error, never half a reply.

@@ -94,6 +94,10 @@ class Failures:
             self._one_line(detail, "", request_id), retryable=True, error_type=error_type, request_id=request_id, charged=charged
         )
 
+    def silence(self, seconds: float) -> str:
+        """What it was waited for when the person's own ceiling, or a cancellation, ended the waiting."""
+        return self._one_line(f"had not completed its answer and had sent nothing for {seconds:.1f} s", "", "")
+
     def unusable(self, detail: str) -> ModelError:
         """The endpoint's address can't even be tried."""
         return ModelError(

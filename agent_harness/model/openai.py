@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Sequence
 from concurrent.futures import Future, wait
 from threading import Thread
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
+import anyio
 import anyio.to_thread
 
 from agent_harness.errors import ModelError
@@ -33,6 +35,8 @@ class OpenAIModel:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.name = endpoint.model
+        self.silence = ""
+        self._heard_at = 0.0
         self._endpoint = endpoint
         self._failures = Failures(endpoint)
         host = urlsplit(endpoint.base_url).hostname or ""
@@ -71,16 +75,23 @@ class OpenAIModel:
             await self._loading.result().close()
 
     async def _once(self, request: Request, on_delta: OnDelta) -> Reply:
-        connection = await self._connected()
-        answer = await connection.stream(self._body.of(request, self._cap))
+        self.silence, self._heard_at = "", time.monotonic()
+        answer: Answer | None = None
         try:
+            connection = await self._connected()
+            answer = await connection.stream(self._body.of(request, self._cap))
             return await self._read(answer, on_delta)
+        except anyio.get_cancelled_exc_class():
+            self.silence = self._failures.silence(time.monotonic() - self._heard_at)
+            raise
         finally:
-            await answer.close()
+            if answer is not None:
+                await answer.close()
 
     async def _read(self, answer: Answer, on_delta: OnDelta) -> Reply:
         assembly = Assembly()
         async for chunk in answer:
+            self._heard_at = time.monotonic()
             text = assembly.take(chunk)
             if text:
                 on_delta(text)

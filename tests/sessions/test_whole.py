@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from decimal import Decimal
 from pathlib import Path
+from typing import cast
 
 import pytest
 
-from agent_harness.demo.script import ChatRequest, ScriptedReply, call, error, in_order, raw, say
+from agent_harness.demo.script import ChatRequest, Gate, ScriptedReply, call, error, in_order, raw, say
 from agent_harness.events import JsonValue
 from agent_harness.task import Limits
 from tests.sessions.rig import Rig, git, kinds
@@ -159,6 +161,33 @@ async def test_a_session_whose_time_is_up_ends_over_budget(rig: Rig) -> None:
     assert (ended.outcome, ended.reason, ended.exit_code) == ("over_budget", "max_seconds", 3)
     (result,) = rig.of("tool_result")
     assert result["ok"] is False
+
+
+async def test_a_provider_that_never_answers_is_named_when_the_time_is_up(rig: Rig) -> None:
+    ended = await rig.run(in_order(say("never", gate=Gate())), limits=Limits(max_seconds=1.5))
+    assert (ended.outcome, ended.reason, ended.exit_code) == ("over_budget", "max_seconds", 3)
+    assert rig.endpoint is not None
+    assert re.search(rf"model endpoint '{rig.endpoint.base_url}' .* sent nothing for [01]\.\d s", ended.summary)
+    assert "--max-seconds" in ended.summary
+
+
+async def test_a_ceiling_that_a_tool_used_up_blames_no_endpoint(rig: Rig) -> None:
+    sleep = call("run_shell", {"command": "sleep 60"})
+    ended = await rig.run(in_order(sleep), limits=Limits(max_seconds=1.5))
+    assert ended.reason == "max_seconds"
+    assert "endpoint" not in ended.summary
+
+
+async def test_answers_that_broke_off_are_told_once_and_counted_at_the_end(rig: Rig) -> None:
+    cut = raw(b'data: {"id":"x","choices":[{"index":0,"delta":{"content":"half"},"finish_reason":null}]}\n\n')
+    ended = await rig.run(in_order(cut, cut, say("Done.")))
+    assert ended.outcome == "no_changes"
+    first, total = [str(record["detail"]) for record in rig.of("notice") if record["kind"] == "charged_at_worst"]
+    spent = [record for record in rig.of("usage") if record["estimated"]]
+    assert len(spent) == 2
+    (one, two) = [cast("int", record["input_tokens"]) + cast("int", record["output_tokens"]) for record in spent]
+    assert f"its worst case is charged: {one:,} tokens, $" in first
+    assert f"2 answers broke off and are charged at their worst case: {one + two:,} tokens, $" in total
 
 
 async def test_an_overloaded_provider_is_asked_again_and_what_was_cut_is_charged(rig: Rig) -> None:
