@@ -41,7 +41,10 @@ def run_session(settings: Settings, output: Output) -> int:
     """
 
     async def run() -> int:
-        return await _Front(settings, output).run()  # made inside the event loop, where its cancel scope belongs
+        front = _Front(settings, output)  # made inside the event loop, where its cancel scope belongs
+        code = await front.run()
+        front.keep(code)
+        return code
 
     return anyio.run(run)
 
@@ -70,6 +73,7 @@ class _Front:
         self._session: Session | None = None
         self._preparing = anyio.CancelScope()
         self._pressed_at = float("-inf")
+        self._heard: list[signal.Signals] = []
 
     async def run(self) -> int:
         failure: HarnessError | None = None
@@ -90,6 +94,11 @@ class _Front:
         if failure is not None:
             raise failure
         return code
+
+    def keep(self, code: int) -> None:
+        """From now on a signal only makes the process leave sooner: the session has ended, and its exit code stands."""
+        for number in self._heard:
+            signal.signal(number, lambda _number, _frame: os._exit(code))
 
     async def _show(self, session: Session) -> int:
         stream = Stream(sys.stdout.buffer)
@@ -119,10 +128,10 @@ class _Front:
 
     async def _watch_signals(self, *, task_status: TaskStatus[None]) -> None:
         # A signal that is ignored from outside (nohup, a job in the background) stays ignored.
-        heard = [
+        self._heard = [
             number for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) is not signal.SIG_IGN
         ]
-        with anyio.open_signal_receiver(*heard) as signals:
+        with anyio.open_signal_receiver(*self._heard) as signals:
             task_status.started()
             async for _ in signals:
                 self._stop()
@@ -134,17 +143,24 @@ class _Front:
         self._pressed_at = now
         if self._session is None:
             self._preparing.cancel()
+        elif self._session.ended is not None:
+            say("the session has ended already; once more within 2 s quits without showing the rest")
         else:
             say("stopping; once more within 2 s quits without waiting")
             self._session.cancel()
 
     def _quit(self) -> None:
-        """Leave now. Every event is in the file already; only the disk has to be told."""
-        if self._session is not None:
-            if not self._session.trace.closed:
-                self._session.trace.sync()
-            say(f"session {self._session.id} cancelled without waiting for its end; trace {self._session.trace.path}")
-        os._exit(EXIT_CODES["cancelled"])
+        """Leave now, with the end on record."""
+        code = EXIT_CODES["cancelled"]
+        if (session := self._session) is not None:
+            over = session.ended is not None
+            try:
+                code = session.end_now().exit_code
+            except HarnessError as error:  # the disk is full, say; every event before is in the file
+                say(str(error))
+            how = "had ended" if over else "cancelled without waiting for its end"
+            say(f"session {session.id} {how}; trace {session.trace.path}")
+        os._exit(code)
 
 
 def _console() -> Console:

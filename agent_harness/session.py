@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import traceback
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import anyio
@@ -34,6 +34,7 @@ from agent_harness.trace import Trace, read
 
 STOP_HOOK_LIMIT = 8  # times that Stop hooks may send the model back to work (design section 5)
 CLOSING_S = 30  # for saving the work and ending the surface after the session's end
+UNFINISHED = "The end was not waited for: unpublished work was not saved, and SessionEnd hooks may not have run."
 SESSION_END_S = 10  # for SessionEnd hooks (design section 5)
 
 
@@ -47,6 +48,9 @@ class Ending:
     pull_request: PullRequest | None = None
 
 
+CANCELLED = Ending("cancelled", "cancelled", "Cancelled by the person.")
+
+
 @dataclass
 class Session:
     """Made by `build.prepare`, run once.
@@ -54,6 +58,7 @@ class Session:
     Attributes:
         folder: the session folder: trace, stored outputs, bundle, local forge.
         publisher: None with `--no-pr`: the work stays in the folder as a bundle.
+        ended: how it ended, once that is recorded; nothing changes it any more.
     """
 
     id: str
@@ -70,6 +75,9 @@ class Session:
     publisher: Publisher | None
 
     def __post_init__(self) -> None:
+        self.ended: SessionEnded | None = None
+        self._ending: Ending | None = None
+        self._saved = False
         self._scope = anyio.CancelScope()
         self._closing = anyio.CancelScope(shield=True)
         self._opened = False
@@ -82,35 +90,42 @@ class Session:
             self._closing.cancel()
         self._scope.cancel()
 
+    def end_now(self) -> SessionEnded:
+        """Record the end at once, for a process that is about to leave; nothing is saved, told or thrown away any more."""
+        if self.ended is None:
+            ending = self._ending or CANCELLED
+            if not self._saved and ending.outcome not in ("succeeded", "no_changes"):
+                ending = replace(ending, summary=f"{ending.summary} {UNFINISHED}")
+            self._record_end(ending)
+        assert self.ended is not None
+        return self.ended
+
     async def run(self) -> SessionEnded:
         """The whole session. Never raises for what can go wrong in it: that is the outcome."""
         limit_s = self.task.limits.max_seconds
-        ending = Ending("cancelled", "cancelled", "Cancelled by the person.")
-        ended: SessionEnded | None = None
         try:
             with self._scope, anyio.move_on_after(limit_s) as clock:
-                ending = await self._work()
-            if clock.cancelled_caught:
+                await self._work()
+            if clock.cancelled_caught and self._ending is None:
                 silence = f"; {self.model.silence}" if self.model.silence else ""
-                ending = Ending(
+                self._ending = Ending(
                     "over_budget",
                     "max_seconds",
                     f"all {limit_s:g} seconds are used up{silence}; raise --max-seconds to go further",
                 )
         finally:
             with self._closing:
-                ended = await self._close(ending)
-        assert ended is not None
-        return ended
+                await self._close(self._ending or CANCELLED)
+        assert self.ended is not None
+        return self.ended
 
-    async def _work(self) -> Ending:
-        ending = Ending("failed", "bug", "the session ended without an outcome")
+    async def _work(self) -> None:
         async with anyio.create_task_group() as tasks:
             jobs = JobTable(tasks)
             notifier = Notifier(self.trace, self.hooks)
             tasks.start_soon(notifier.run)
             try:
-                ending = await self._attempt(jobs)
+                self._ending = await self._attempt(jobs)  # from here on no signal and no clock changes how it ended
                 named = await jobs.stop_all()
                 if named:
                     self.trace.emit(
@@ -120,7 +135,6 @@ class Session:
                     await notifier.catch_up()
             finally:
                 tasks.cancel_scope.cancel()
-        return ending
 
     async def _attempt(self, jobs: JobTable) -> Ending:
         """The only place where errors become an outcome."""
@@ -237,10 +251,11 @@ class Session:
     def _by_hand(self, work: ExportedWork) -> str:
         return f"the work is kept in {str(work.bundle)!r}; take it with: git fetch {work.bundle} {self.branch}"
 
-    async def _close(self, ending: Ending) -> SessionEnded:
+    async def _close(self, ending: Ending) -> None:
         with anyio.move_on_after(CLOSING_S):
             if self._opened:
                 await self._salvage(ending)
+        self._saved = True
         with anyio.CancelScope(shield=True), anyio.move_on_after(CLOSING_S):
             if self._opened:
                 await self.surface.close()
@@ -248,12 +263,15 @@ class Session:
             await self.model.close()
         with anyio.move_on_after(SESSION_END_S):
             await self.hooks.fire("SessionEnd", {"reason": "other", "outcome": ending.outcome})
+        self._record_end(ending)
+
+    def _record_end(self, ending: Ending) -> None:
         if self._asker is not None:
             self._asker.tell_worst_cases()
         ended = self._ended(ending)
         self.trace.emit(ended)
         self.trace.close()
-        return ended
+        self.ended = ended
 
     async def _salvage(self, ending: Ending) -> None:
         """Work that will not be published is kept as a bundle: nothing is lost when a session ends early."""

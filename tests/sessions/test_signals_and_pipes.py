@@ -7,11 +7,13 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from agent_harness.demo.script import ScriptedReply, call, in_order, say
+from agent_harness.demo.server import ScriptedEndpoint
 from agent_harness.events import JsonValue
 from agent_harness.trace import Record, read
 from tests.sessions.process import DEADLINE_S, started
@@ -76,9 +78,67 @@ def test_a_second_ctrl_c_does_not_wait_for_what_the_first_one_started(rig: Rig) 
         err = process.stderr.read()
     records = list(read(only_trace(rig)))
     assert "tool_call" in [record["type"] for record in records]
-    assert records[-1]["type"] != "session_ended"  # control: the end was really not waited for
+    assert "hook" not in [record["type"] for record in records]  # control: the end was really not waited for
+    assert (records[-1]["type"], records[-1]["outcome"], records[-1]["exit_code"]) == ("session_ended", "cancelled", 130)
+    assert "not saved" in str(records[-1]["summary"])
     assert f"session {records[0]['session']} cancelled without waiting" in err
     assert str(only_trace(rig)) in err
+
+
+def test_ctrl_c_after_the_end_changes_no_exit_code(rig: Rig) -> None:
+    """Nobody reads the output, so the process cannot leave although its session has ended."""
+    one = call("run_shell", {"command": "seq 1 100000"})
+    long = ScriptedReply(calls=one.calls * 30)
+    roomy = ("--max-tokens", "9000000", "--max-cost", "none")
+    with started(rig, in_order(long, say("Done.")), "--json", *roomy) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline().startswith("session ")
+        trace = only_trace(rig)
+        deadline = time.monotonic() + DEADLINE_S
+        while b'"session_ended"' not in trace.read_bytes():
+            assert time.monotonic() < deadline
+        process.send_signal(signal.SIGINT)
+        assert "ended already" in process.stderr.readline()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(DEADLINE_S / 2) == 0
+        assert "had ended" in process.stderr.read()
+    assert [record["type"] for record in read(trace)].count("session_ended") == 1
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_a_signal_in_the_last_moment_changes_no_exit_code(rig: Rig, name: str) -> None:
+    program = (
+        "import os, signal, sys\n"
+        "import agent_harness.__main__ as program\n"
+        "leave = program.leave\n"
+        f"program.leave = lambda code: (os.kill(os.getpid(), signal.{name}), leave(code))\n"
+        f"sys.argv = ['agent-harness', 'run', {rig.url!r}, 'x', '--price-in', '1', '--price-out', '1']\n"
+        "program.main()\n"
+    )
+    with ScriptedEndpoint(in_order(call("edit_file", POLITE), say("Done."))) as endpoint:
+        env = {"PATH": os.environ["PATH"], "HOME": str(rig.folder), "AGENT_MODEL": "m", "OPENAI_BASE_URL": endpoint.base_url}
+        command = [sys.executable, "-c", program]
+        done = subprocess.run(
+            command, env={**env, "OPENAI_API_KEY": endpoint.key}, capture_output=True, text=True, timeout=DEADLINE_S, check=False
+        )
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    assert "succeeded (pull_request)" in done.stdout
+
+
+def test_ctrl_c_between_the_pull_request_and_the_end_does_not_call_it_cancelled(rig: Rig) -> None:
+    slow = f"cat > {rig.folder}/told; exec sleep 300"
+    script = in_order(call("edit_file", POLITE), say("Done."))
+    with started(rig, script, "--json", AGENT_HOOK_SESSION_END=slow) as process:
+        assert process.stderr is not None
+        until(process, '"closed"')
+        process.send_signal(signal.SIGINT)
+        while "once more" not in process.stderr.readline():
+            pass
+        process.send_signal(signal.SIGINT)
+        assert process.wait(DEADLINE_S / 2) == 0
+    ended = list(read(only_trace(rig)))[-1]
+    assert (ended["type"], ended["outcome"], ended["exit_code"]) == ("session_ended", "succeeded", 0)
+    assert isinstance(ended["pull_request"], dict)
 
 
 def test_ctrl_c_while_the_remote_keeps_silent_leaves_nothing_behind(rig: Rig) -> None:
