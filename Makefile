@@ -13,7 +13,7 @@ demo: setup ## the whole job on an embedded repository: no key, no account, no n
 	@.venv/bin/agent-harness demo --seed $(SEED)
 
 test: setup ## the tests
-	@.venv/bin/python -m pytest -m "not slow"
+	@.venv/bin/python -m pytest -n auto --dist worksteal -m "not slow"
 
 test-slow: setup ## the tests that take minutes
 	@.venv/bin/python -m pytest -m slow || [ $$? = 5 ] # 5: there is none
