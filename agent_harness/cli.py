@@ -9,29 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from agent_harness import __version__
+from agent_harness import __version__, examples
 from agent_harness.errors import ConfigError, HarnessError
 
-EXAMPLES = """examples:
-  agent-harness demo                                       the whole job: no key, no account, no network
-  agent-harness run https://git.example.com/shop.git "make the failing test pass"
-  agent-harness run octo/shop#12                           an issue on GitHub is the task
-  agent-harness run . "rename Cart.sum to Cart.total" --surface local --max-cost 0.50
-  agent-harness run . "add a --dry-run flag" --surface local --json | jq -r .type
-  agent-harness doctor                                     what is installed, configured and reachable
-  agent-harness show last                                  read the newest session's trace
-
-exit codes: 0 succeeded or nothing to change, 1 failed, 2 wrong usage or configuration (nothing was spent or created),
-            3 a ceiling was reached, 4 needs a person, 5 provider, network or sandbox failed (try again), 130 cancelled
-"""
-RUN_EXAMPLES = """examples:
-  AGENT_MODEL=openai/gpt-5 OPENROUTER_API_KEY=... agent-harness run . "fix the off-by-one in paging.py" --surface local
-  GITHUB_TOKEN=... agent-harness run https://github.com/octo/shop "make the failing test pass" --draft
-  agent-harness run file:///srv/git/shop.git "drop Python 3.8" --base develop --max-turns 80 --max-cost 2
-  agent-harness run . "tidy up" --surface local --no-pr --deny 'secrets/**' --json
-
-Files that are not committed are not part of a session: it works on a clone. The agent has no network.
-"""
 # Options and commands of the next versions: said to be missing, rather than accepted and ignored.
 OPTIONS_TO_COME = (
     *("--verify", "--setup", "--scope", "--allow-host", "--allow-read", "--hooks"),
@@ -46,6 +26,10 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raise the message as a `ConfigError`."""
         raise ConfigError(f"{message}; see `{self.prog} --help`")
+
+    def actions(self) -> Sequence[argparse.Action]:
+        """Its options and positional arguments, for completion."""
+        return tuple(self._actions)
 
 
 class NotYet(argparse.Action):
@@ -85,6 +69,8 @@ def _run(arguments: Sequence[str]) -> int:
     command = next((word for word in arguments if not word.startswith("-")), None)
     if command in COMMANDS_TO_COME and arguments[0] == command:
         raise ConfigError(f"{command!r} is not available yet; see `agent-harness --help` for those that are")
+    if len(arguments) > 2 and arguments[0] == "completion" and arguments[2] == "--":
+        return _complete(arguments[1], arguments[3:])
     options = _parser().parse_args(arguments)
     if options.command is None:
         raise ConfigError(
@@ -94,6 +80,11 @@ def _run(arguments: Sequence[str]) -> int:
         from agent_harness.demo.command import run_demo
 
         return run_demo(options.seed)
+    if options.command == "completion":
+        from agent_harness.completion import script
+
+        sys.stdout.write(script(options.shell))
+        return 0
     if options.command in ("sessions", "show", "doctor"):
         return _look(options)
     if options.command == "publish":
@@ -108,6 +99,16 @@ def _run(arguments: Sequence[str]) -> int:
     from agent_harness.headless import Output, run_session  # after the cheap checks: it imports all that a session needs
 
     return run_session(settings, Output.JSON if options.json else Output.PLAIN)
+
+
+def _complete(shell: str, words: Sequence[str]) -> int:
+    """What a shell's script asks at each press of Tab."""
+    from agent_harness.completion import candidates
+    from agent_harness.settings_load import state_home
+
+    for line in candidates(_parser(), words, shell, state_home(os.environ)):
+        sys.stdout.write(f"{line}\n")
+    return 0
 
 
 def _look(options: argparse.Namespace) -> int:
@@ -153,7 +154,7 @@ def _parser() -> Parser:
     parser = Parser(
         prog="agent-harness",
         description="Delegate a task on a git repository to a coding agent, and get a pull request back.",
-        epilog=EXAMPLES,
+        epilog=examples.ALL,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
@@ -164,8 +165,6 @@ def _parser() -> Parser:
             "run",
             help="one session: a task in, a pull request out",
             description="One session: clones the repository, works in a sandbox, pushes agent/<id>, opens a pull request.",
-            epilog=RUN_EXAMPLES,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
     )
@@ -176,8 +175,18 @@ def _parser() -> Parser:
         allow_abbrev=False,
     )
     demo.add_argument("--seed", type=int, default=1, help="another number makes another repository with another bug (default 1)")
-    sessions = commands.add_parser("sessions", help="list the sessions on this machine, newest first", allow_abbrev=False)
-    show = commands.add_parser("show", help="read one session's trace as text", allow_abbrev=False)
+    sessions = commands.add_parser(
+        "sessions",
+        help="list the sessions on this machine, newest first",
+        description="Lists the sessions on this machine, newest first: id, state, cost, repository, task.",
+        allow_abbrev=False,
+    )
+    show = commands.add_parser(
+        "show",
+        help="read one session's trace as text",
+        description="Prints one session's trace as text, after checking that nobody changed it.",
+        allow_abbrev=False,
+    )
     show.add_argument("session", metavar="SESSION", help="its id, the start of it, or 'last'")
     publish = commands.add_parser(
         "publish",
@@ -188,10 +197,22 @@ def _parser() -> Parser:
     publish.add_argument("session", metavar="SESSION", help="its id, the start of it, or 'last'")
     publish.add_argument("--draft", action="store_true", default=False, help="open the pull request as a draft")
     doctor = commands.add_parser(
-        "doctor", help="what is installed, configured and reachable, and what to do about what is not", allow_abbrev=False
+        "doctor",
+        help="what is installed, configured and reachable, and what to do about what is not",
+        description="Says what is installed, configured and reachable, and what to do about what is not.",
+        allow_abbrev=False,
     )
+    completion = commands.add_parser(
+        "completion",
+        help="print what makes a shell complete commands, options and session ids",
+        description="Prints a script for your shell, which asks agent-harness itself at each press of Tab.",
+        allow_abbrev=False,
+    )
+    completion.add_argument("shell", metavar="bash|zsh|fish", choices=("bash", "zsh", "fish"), help="whose script")
     for command in (sessions, show, doctor):
         command.add_argument("--json", action="store_true", default=False, help="for machines: JSON on stdout")
+    for name, each in commands.choices.items():
+        each.epilog, each.formatter_class = examples.OF[name], argparse.RawDescriptionHelpFormatter
     return parser
 
 
@@ -199,7 +220,9 @@ def _run_options(run: Parser) -> None:
     run.add_argument("repo", metavar="REPO", help="a path, a git URL, or an issue on GitHub as owner/name#N")
     run.add_argument("text", metavar="TASK", nargs="?", default="", help="what to do, in your words (optional with an issue)")
     run.add_argument("--model", help="model name; else AGENT_MODEL, OPENAI_MODEL")
-    run.add_argument("--surface", help="where to work: auto or local (a clone in a bubblewrap sandbox on this machine)")
+    run.add_argument(
+        "--surface", metavar="auto|local", help="where to work; local: a clone in a bubblewrap sandbox on this machine"
+    )
     run.add_argument(
         "--base", metavar="BRANCH", help="branch to start from and to propose to (default: the repository's default branch)"
     )

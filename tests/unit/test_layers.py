@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2] / "agent_harness"
 LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"__main__"}),
     frozenset({"cli"}),
-    frozenset({"demo", "headless", "history", "doctor", "republish", "settings_load", "settings_values"}),
+    frozenset({"demo", "completion", "examples", "headless", "history", "doctor", "republish", "settings_load", "settings_values"}),
     frozenset({"build"}),
     frozenset({"session"}),
     frozenset({"loop", "publishing", "assignment", "reporting", "notify", "jobs"}),
