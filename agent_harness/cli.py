@@ -104,7 +104,7 @@ def _run(arguments: Sequence[str]) -> int:
 def _complete(shell: str, words: Sequence[str]) -> int:
     """What a shell's script asks at each press of Tab."""
     from agent_harness.completion import candidates
-    from agent_harness.settings_load import state_home
+    from agent_harness.places import state_home
 
     for line in candidates(_parser(), words, shell, state_home(os.environ)):
         sys.stdout.write(f"{line}\n")

@@ -12,7 +12,9 @@ ROOT = Path(__file__).parents[2] / "agent_harness"
 LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"__main__"}),
     frozenset({"cli"}),
-    frozenset({"demo", "completion", "examples", "headless", "history", "doctor", "republish", "settings_load", "settings_values"}),
+    frozenset(
+        {"demo", "completion", "examples", "headless", "history", "doctor", "republish", "settings_load", "settings_values"}
+    ),
     frozenset({"build"}),
     frozenset({"session"}),
     frozenset({"loop", "publishing", "assignment", "reporting", "notify", "jobs"}),
@@ -21,7 +23,7 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"surfaces", "inert_git", "transport", "github_settings"}),
     frozenset({"trace", "archive"}),
     frozenset({"events", "messages", "task", "plan", "budget", "verdict", "settings", "world", "redact", "progress"}),
-    frozenset({"errors", "tasks", "__init__"}),
+    frozenset({"errors", "places", "tasks", "__init__"}),
 )
 NOUNS = LAYERS[-2] | LAYERS[-1]
 SINKS_MAY_IMPORT = NOUNS | {"trace", "sinks"}
