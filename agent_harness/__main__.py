@@ -52,5 +52,6 @@ def leave(code: int) -> None:
 if __name__ == "__main__":
     # `python -m` puts the current directory first on the path, and that may be the repository that is worked on:
     # a file `openai.py` in it must never be imported.
-    del sys.path[0]
+    if not sys.flags.safe_path:
+        del sys.path[0]
     main()

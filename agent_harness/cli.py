@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, cast
 
 from agent_harness import __version__, examples
 from agent_harness.errors import ConfigError, HarnessError
@@ -30,6 +30,13 @@ class Parser(argparse.ArgumentParser):
     def actions(self) -> Sequence[argparse.Action]:
         """Its options and positional arguments, for completion."""
         return tuple(self._actions)
+
+    def commands(self) -> Mapping[str, Parser]:
+        """Its commands by their names."""
+        for action in self._actions:
+            if isinstance(action.choices, Mapping):
+                return cast("Mapping[str, Parser]", action.choices)
+        return {}
 
 
 class NotYet(argparse.Action):
@@ -71,7 +78,10 @@ def _run(arguments: Sequence[str]) -> int:
         raise ConfigError(f"{command!r} is not available yet; see `agent-harness --help` for those that are")
     if len(arguments) > 2 and arguments[0] == "completion" and arguments[2] == "--":
         return _complete(arguments[1], arguments[3:])
-    options = _parser().parse_args(arguments)
+    parser = command_line()
+    options, unknown = parser.parse_known_args(arguments)
+    if unknown:
+        raise ConfigError(_not_understood(unknown, options.command, parser))
     if options.command is None:
         raise ConfigError(
             "no command is given, and the terminal UI is not available yet; try `agent-harness demo` or `agent-harness --help`"
@@ -101,12 +111,28 @@ def _run(arguments: Sequence[str]) -> int:
     return run_session(settings, Output.JSON if options.json else Output.PLAIN)
 
 
+def _not_understood(words: Sequence[str], command: str | None, parser: Parser) -> str:
+    """What to do about words that the parser has no place for, by the first of them."""
+    import difflib
+
+    first, page = words[0].partition("=")[0], "agent-harness" if command is None else f"agent-harness {command}"
+    if not first.startswith("-"):
+        advice = 'put the whole task into quotes: agent-harness run REPO "what to do"' if command == "run" else "leave it out"
+        return f"{first!r} is one word too many for `{page}`; {advice}"
+    mine = (
+        parser if command is None else next(each.choices[command] for each in parser.actions() if isinstance(each.choices, dict))
+    )
+    near = difflib.get_close_matches(first, [name for each in mine.actions() if each.help for name in each.option_strings], 1)
+    hint = f"did you mean {near[0]!r}?" if near and near[0] not in OPTIONS_TO_COME else f"see `{page} --help`"
+    return f"{first!r} is no option of `{page}`; {hint}"
+
+
 def _complete(shell: str, words: Sequence[str]) -> int:
     """What a shell's script asks at each press of Tab."""
     from agent_harness.completion import candidates
     from agent_harness.places import state_home
 
-    for line in candidates(_parser(), words, shell, state_home(os.environ)):
+    for line in candidates(command_line(), words, shell, state_home(os.environ)):
         sys.stdout.write(f"{line}\n")
     return 0
 
@@ -150,7 +176,8 @@ def _publish(options: argparse.Namespace) -> int:
     return anyio.run(publish)
 
 
-def _parser() -> Parser:
+def command_line() -> Parser:
+    """The parser of the whole command line."""
     parser = Parser(
         prog="agent-harness",
         description="Delegate a task on a git repository to a coding agent, and get a pull request back.",

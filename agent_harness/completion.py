@@ -101,7 +101,7 @@ def _this_command() -> list[str]:
         found = own if own.is_file() else shutil.which("agent-harness")
         if found is not None:
             return [str(Path(found).absolute())]
-    return [sys.executable, "-m", "agent_harness"]
+    return [sys.executable, "-P", "-m", "agent_harness"]  # -P: a package of our name in the current folder is somebody else's
 
 
 def candidates(parser: Commands, words: Sequence[str], shell: str, home: Path) -> list[str]:

@@ -63,7 +63,7 @@ def test_the_version_is_the_metadata_s() -> None:
     assert agent_harness.__version__ == importlib.metadata.version("agent-harness")
 
 
-@pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["run", "--help"]])
+@pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["run", "--help"], ["completion", "bash", "--", "show", ""]])
 def test_a_fast_path_imports_no_heavy_package(arguments: list[str]) -> None:
     assert imported_by(f"sys.argv[1:] = {arguments!r}; from agent_harness.__main__ import main; main()") == []
 

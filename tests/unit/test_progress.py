@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import anyio
@@ -45,7 +46,7 @@ def test_steps_are_told_to_who_watches_also_when_they_fail() -> None:
     log = Log()
     token = watcher.set(log)
     try:
-        with doing("a"), pytest.raises(ValueError, match="^no$"):
+        with doing("a"), pytest.raises(ValueError, match="no"):
             fail()
     finally:
         watcher.reset(token)
@@ -68,7 +69,7 @@ async def test_two_sessions_side_by_side_have_their_own_watchers() -> None:
 
     async def deep(name: str) -> None:
         with doing(name):
-            await anyio.sleep(0)
+            await anyio.lowlevel.checkpoint()
 
     async with anyio.create_task_group() as tasks:
         for name in logs:
@@ -84,7 +85,7 @@ def test_git_s_progress_is_taken_out_however_it_is_cut_into_pieces(cuts: list[in
     step = Step("fetching")
     progress = GitProgress(step)
     places = [0, *sorted(cuts), len(SAID)]
-    kept = b"".join(progress.take(SAID[a:b]) for a, b in zip(places, places[1:], strict=False)) + progress.close()
+    kept = b"".join(progress.take(SAID[a:b]) for a, b in pairwise(places)) + progress.close()
     assert kept == REST
     assert step.detail == "resolving deltas 100%"
 

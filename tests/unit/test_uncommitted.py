@@ -28,6 +28,11 @@ def checkout(tmp_path: Path) -> Path:
     return path
 
 
+def plain_git(where: Path, *args: str) -> None:
+    """git as a person runs it, whatever comes of it."""
+    subprocess.run(["git", "-C", str(where), *args], env=GIT_ENV, check=False, capture_output=True)
+
+
 async def found(checkout: Path) -> Uncommitted:
     scratch = checkout.parent / "scratch"
     scratch.mkdir()
@@ -80,7 +85,7 @@ async def test_a_conflict_is_a_change(checkout: Path) -> None:
     git(checkout, "checkout", "-q", "main")
     (checkout / "a.txt").write_text("main\n")
     git(checkout, "commit", "-q", "-a", "-m", "main")
-    subprocess.run(["git", "-C", str(checkout), "merge", "-q", "other"], env=GIT_ENV, check=False, capture_output=True)
+    plain_git(checkout, "merge", "-q", "other")
     assert (await found(checkout)).changed == (b"a.txt",)
 
 
@@ -117,7 +122,7 @@ async def test_nothing_of_the_repository_s_configuration_runs_and_nothing_of_it_
     assert list(marks.iterdir()) == []
     after = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in checkout.rglob("*") if path.is_file()}
     assert after == before
-    subprocess.run(["git", "-C", str(checkout), "status"], env=GIT_ENV, check=False, capture_output=True)
+    plain_git(checkout, "status")
     assert list(marks.iterdir()) != [], "the control: plain git runs it"
 
 
