@@ -119,9 +119,7 @@ def _not_understood(words: Sequence[str], command: str | None, parser: Parser) -
     if not first.startswith("-"):
         advice = 'put the whole task into quotes: agent-harness run REPO "what to do"' if command == "run" else "leave it out"
         return f"{first!r} is one word too many for `{page}`; {advice}"
-    mine = (
-        parser if command is None else next(each.choices[command] for each in parser.actions() if isinstance(each.choices, dict))
-    )
+    mine = parser if command is None else parser.commands()[command]
     near = difflib.get_close_matches(first, [name for each in mine.actions() if each.help for name in each.option_strings], 1)
     hint = f"did you mean {near[0]!r}?" if near and near[0] not in OPTIONS_TO_COME else f"see `{page} --help`"
     return f"{first!r} is no option of `{page}`; {hint}"
