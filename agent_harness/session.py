@@ -126,11 +126,7 @@ class Session:
             tasks.start_soon(notifier.run)
             try:
                 self._ending = await self._attempt(jobs)  # from here on no signal and no clock changes how it ended
-                named = await jobs.stop_all()
-                if named:
-                    self.trace.emit(
-                        Notice("jobs_ended", f"background jobs were still running and were ended: {', '.join(named)}")
-                    )
+                await self._end_jobs(jobs)
                 with anyio.move_on_after(SESSION_END_S):
                     await notifier.catch_up()
             finally:
@@ -144,6 +140,7 @@ class Session:
             loop = self._make_loop(jobs)
             await self._say_task()
             summary = await self._until_done(loop)
+            await self._end_jobs(jobs)
             return await self._publish(summary)
         except BudgetExceeded as error:
             words = await loop.last_words() if loop else ""
@@ -160,6 +157,11 @@ class Session:
             return Ending(
                 "failed", "bug", f"internal error of the harness: {type(error).__name__}: {error}; the trace holds the details"
             )
+
+    async def _end_jobs(self, jobs: JobTable) -> None:
+        named = await jobs.stop_all()
+        if named:
+            self.trace.emit(Notice("jobs_ended", f"background jobs were still running and were ended: {', '.join(named)}"))
 
     async def _open(self) -> None:
         self.trace.emit(SurfaceChanged("preparing", self.surface.name))

@@ -1,6 +1,7 @@
 """Runs inside the sandbox as its process 1: starts commands on request, reports how they ended, and lets nothing outlive them.
 
-Standard library only; started as `python3 -I -S exec_server.py FD`. FD is one end of a SOCK_SEQPACKET pair. A request is fields
+Standard library only; started as `python3 -I -S exec_server.py FD MOST`. FD is one end of a SOCK_SEQPACKET pair, MOST
+the number of processes from which on all are ended. A request is fields
 with a NUL between them, with two file descriptors beside it where it starts a command; an answer is a JSON object:
 
     run, N, folder, argv...  + stdin, output  -> {"id": N, "rc": R, "strays": S} when it has ended
@@ -16,10 +17,12 @@ import select
 import signal
 import sys
 from _socket import CMSG_SPACE, MSG_CMSG_CLOEXEC, SCM_RIGHTS, SOL_SOCKET, socket
+from time import monotonic
 
 MAX_REQUEST = 1 << 18
 PR_SET_DUMPABLE = 4
-LIMITS = ((resource.RLIMIT_CORE, 0), (resource.RLIMIT_NPROC, 1024), (resource.RLIMIT_FSIZE, 4 << 30))
+LIMITS = ((resource.RLIMIT_CORE, 0), (resource.RLIMIT_FSIZE, 4 << 30))
+COUNT_MS = 250  # between two counts of the processes while a command runs: the kernel keeps no limit for root
 JOB = b"AGENT_JOB"
 FAREWELL_S = 0.1  # what a command left running may still end by itself, such as `tee` behind a process substitution
 LAST_S = 5.0
@@ -30,7 +33,8 @@ def main() -> None:
     host = socket(fileno=int(sys.argv[1]))
     os.set_inheritable(host.fileno(), False)
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # process 1 ignores what it has no handler for, and Python has one
-    for limit, value in LIMITS:
+    most = int(sys.argv[2])
+    for limit, value in ((resource.RLIMIT_NPROC, most), *LIMITS):
         resource.setrlimit(limit, (value, value))
     os.nice(5)
     write_once("/proc/self/oom_score_adj", b"1000")
@@ -43,8 +47,14 @@ def main() -> None:
     poll.register(host.fileno(), select.POLLIN)
     poll.register(woken, select.POLLIN)
     host.send(b'{"ready": true}')
+    counted = 0.0
     while True:
-        for fd, _ in poll.poll():
+        ready = poll.poll(COUNT_MS if jobs else None)
+        if jobs and monotonic() - counted > COUNT_MS / 1000:
+            counted = monotonic()
+            if sum(map(str.isdigit, os.listdir("/proc"))) > most:  # noqa: PTH208 - as below
+                kill(-1, signal.SIGKILL)
+        for fd, _ in ready:
             if fd == woken:
                 os.read(woken, 4096)
                 reap(host, jobs)

@@ -15,6 +15,7 @@ import anyio.to_thread
 
 from agent_harness.errors import SurfaceError, SurfaceLost, ToolFailed
 from agent_harness.inert_git import Git
+from agent_harness.processes import patiently
 from agent_harness.progress import doing
 from agent_harness.surfaces import bwrap, clone
 from agent_harness.surfaces.base import Capabilities, Chunk, Entry, ExecResult, ExportedWork, FileStat, OnOutput
@@ -233,10 +234,13 @@ class LocalSurface:
             SurfaceError: git failed inside, or the work is too big.
         """
         self._opened()
+        if self._sandbox is not None:  # nothing changes files meanwhile, and no storm of processes leaves none for git
+            sandbox, self._sandbox = self._sandbox, None
+            await sandbox.close()
         words = ["export", message, f"refs/heads/{self._branch}", self._source.base_commit, *self._left_out()]
         target = self._folder / "work.bundle"
         size = 0
-        with await anyio.to_thread.run_sync(target.open, "wb") as bundle:
+        with await patiently(lambda: anyio.to_thread.run_sync(target.open, "wb")) as bundle:
 
             def keep(data: bytes) -> bool:
                 nonlocal size
@@ -298,5 +302,6 @@ def _git_failed(result: ExecResult, said: bytes) -> SurfaceError:
 async def remove_trees(trees: Sequence[str]) -> None:
     """Delete trees that others made: of any depth, with folders that nobody may enter; what can't be deleted stays."""
     for argv in (["rm", "-rf", "--"], ["chmod", "-R", "u+rwx", "--"], ["rm", "-rf", "--"]):
-        if (await anyio.run_process([*argv, *trees], check=False, stderr=DEVNULL)).returncode == 0 and argv[0] == "rm":
+        done = await patiently(partial(anyio.run_process, [*argv, *trees], check=False, stderr=DEVNULL))
+        if done.returncode == 0 and argv[0] == "rm":
             return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 from collections.abc import Sequence
 from contextlib import suppress
@@ -13,24 +14,32 @@ import anyio
 from anyio.abc import Process
 
 from agent_harness.errors import SurfaceError
-from agent_harness.surfaces import bwrap
+from agent_harness.processes import patiently
+from agent_harness.surfaces import bwrap, pids
 from agent_harness.surfaces.base import ExecResult, OnOutput
 from agent_harness.surfaces.exec_client import ExecClient
 
 START_S = 20
+ENDING_S = 10
 SERVER = Path(__file__).with_name("exec_server.py")
 
 
 class Sandbox:
     """One long-lived bubblewrap. Ends with us, whatever ends us (`--die-with-parent`)."""
 
-    def __init__(self, process: Process, client: ExecClient) -> None:
+    def __init__(self, process: Process, client: ExecClient, group: pids.PidsGroup | None) -> None:
         self._process = process
         self._client = client
+        self._group = group
+        self._first: int | None = None
 
     @classmethod
-    async def start(cls, profile: bwrap.AnyProfile) -> Sandbox | None:
+    async def start(cls, profile: bwrap.AnyProfile, most: int = pids.MOST) -> Sandbox | None:
         """Start it and wait until its server answers; None when there is no Python inside to run the server.
+
+        Args:
+            profile: what it is given.
+            most: processes that there may be in it at once.
 
         Raises:
             SurfaceError: it did not start; says what bubblewrap said.
@@ -40,28 +49,33 @@ class Sandbox:
             return None
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         inside = f"{profile.tools}/{SERVER.name}"
-        server = [python, "-I", "-S", "-B", inside, str(theirs.fileno())]
+        server = [python, "-I", "-S", "-B", inside, str(theirs.fileno()), str(most)]
+        group = pids.make_group(most)
         mounts = ("--ro-bind", str(SERVER), inside)
         try:
             with bwrap.command(profile, server, extra=mounts) as (line, fds):
-                process = await anyio.open_process(
-                    line,
-                    stdin=DEVNULL,
-                    stdout=DEVNULL,
-                    stderr=PIPE,
-                    env=bwrap.CLEAN_ENV,
-                    cwd="/",
-                    pass_fds=[theirs.fileno(), *fds],
-                    start_new_session=True,
+                process = await patiently(
+                    lambda: anyio.open_process(
+                        line if group is None else group.entering(line),
+                        stdin=DEVNULL,
+                        stdout=DEVNULL,
+                        stderr=PIPE,
+                        env=bwrap.CLEAN_ENV,
+                        cwd="/",
+                        pass_fds=[theirs.fileno(), *fds],
+                        start_new_session=True,
+                    )
                 )
         except BaseException as error:
             ours.close()
+            if group is not None:
+                group.remove()
             if isinstance(error, OSError):
                 raise SurfaceError(f"bubblewrap could not be started: {error}") from error
             raise
         finally:
             theirs.close()
-        sandbox = cls(process, ExecClient(ours))
+        sandbox = cls(process, ExecClient(ours), group)
         try:
             await sandbox._wait_until_ready()
         except BaseException:
@@ -73,6 +87,7 @@ class Sandbox:
         try:
             with anyio.fail_after(START_S):
                 await self._client.ready()
+            self._first = _only_child(self._process.pid)
         except (TimeoutError, SurfaceError) as error:
             said = b""
             if self._process.stderr is not None:
@@ -87,13 +102,35 @@ class Sandbox:
         return await self._client.run(argv, cwd, timeout_s, on_output, stdin)
 
     async def close(self) -> None:
-        """End everything in it."""
+        """End everything in it; when this returns every process is gone, however many there were."""
         self._client.close()
         with anyio.CancelScope(shield=True):
             with suppress(ProcessLookupError):
                 self._process.kill()
+            if self._first is not None:
+                await self._end_namespace(self._first)
             await self._process.wait()
             await self._process.aclose()
+            if self._group is not None:
+                self._group.remove()
+
+    async def _end_namespace(self, first: int) -> None:
+        """Kill its process 1. The kernel then kills all others and tells of the end of the first when none is left."""
+        self._first = None
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(first, signal.SIGKILL)
+        with anyio.move_on_after(ENDING_S):
+            await anyio.wait_readable(first)
+        os.close(first)
+
+
+def _only_child(parent: int) -> int | None:
+    """A descriptor of bubblewrap's one child, which is process 1 inside; None when it cannot be told."""
+    try:
+        children = Path(f"/proc/{parent}/task/{parent}/children").read_text("ascii").split()
+        return os.pidfd_open(int(children[0])) if len(children) == 1 else None
+    except OSError:
+        return None
 
 
 async def run_once(
@@ -112,15 +149,17 @@ async def run_once(
     read_end, write_end = os.pipe2(os.O_CLOEXEC)
     try:
         with bwrap.command(profile, argv, cwd=cwd) as (line, fds):
-            process = await anyio.open_process(
-                line,
-                stdin=PIPE if stdin else DEVNULL,
-                stdout=write_end,
-                stderr=write_end,
-                env=bwrap.CLEAN_ENV,
-                cwd="/",
-                pass_fds=fds,
-                start_new_session=True,
+            process = await patiently(
+                lambda: anyio.open_process(
+                    line,
+                    stdin=PIPE if stdin else DEVNULL,
+                    stdout=write_end,
+                    stderr=write_end,
+                    env=bwrap.CLEAN_ENV,
+                    cwd="/",
+                    pass_fds=fds,
+                    start_new_session=True,
+                )
             )
     except BaseException as error:
         os.close(read_end)

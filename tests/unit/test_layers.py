@@ -23,7 +23,7 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"surfaces", "inert_git", "transport", "github_settings"}),
     frozenset({"trace", "archive"}),
     frozenset({"events", "messages", "task", "plan", "budget", "verdict", "settings", "world", "redact", "progress"}),
-    frozenset({"errors", "places", "tasks", "__init__"}),
+    frozenset({"errors", "places", "processes", "tasks", "__init__"}),
 )
 NOUNS = LAYERS[-2] | LAYERS[-1]
 SINKS_MAY_IMPORT = NOUNS | {"trace", "sinks"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import anyio
@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agent_harness.errors import SurfaceLost, ToolFailed
-from agent_harness.surfaces import bwrap
+from agent_harness.surfaces import bwrap, pids
 from agent_harness.surfaces.base import ExecResult
 from agent_harness.surfaces.exec_client import MAX_ANSWER, MAX_REQUEST, ExecClient
 from agent_harness.surfaces.sandbox import Sandbox
@@ -348,3 +348,68 @@ async def test_a_request_waits_while_the_server_is_too_busy_to_take_it() -> None
             for number in range(1, 21):
                 server.send(b'{"id": %d, "rc": 0, "strays": 0}' % number)
         assert ended == [ExecResult(0)] * 20
+
+
+STORM = """
+import os, time
+started = 0
+while started < 200:  # bounded: other programs share this machine
+    try:
+        if os.fork() == 0:
+            time.sleep(60)
+            os._exit(0)
+    except BlockingIOError:
+        break
+    started += 1
+print(started, flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("grouped", [True, False])
+async def test_a_storm_of_processes_is_held_down_and_the_sandbox_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, grouped: bool
+) -> None:
+    if not grouped:  # a machine on which no control group can be made
+        monkeypatch.setattr(pids, "MOUNTS", tmp_path / "no-control-groups")
+    held_by_kernel = (grouped and bool(pids.places(pids.MOUNTS, pids.MEMBERSHIP))) or os.getuid() != 0
+    sandbox = await Sandbox.start(bwrap.Profile(tmp_path), 50)
+    assert sandbox is not None
+    try:
+        shell = Shell(sandbox)
+        ended, said = await shell.argv(["python3", "-c", STORM], timeout_s=2 if held_by_kernel else 20)
+        if held_by_kernel:
+            assert int(said) < 50
+        else:
+            assert said in ("200\n", "")  # control: nothing else holds it down
+            assert ended.exit_code == 137, "the server's own count ends it, long before the time is up"
+        again, said = await shell("echo still here")
+        assert (again.exit_code, said) == (0, "still here\n")
+    finally:
+        await sandbox.close()
+    assert list(pids.MOUNTS.glob(f"pids/{pids.PREFIX}{os.getpid()}-*")) == []
+
+
+async def test_when_a_sandbox_is_closed_every_process_of_it_is_gone(tmp_path: Path) -> None:
+    mark = f"mark-{os.getpid()}-{tmp_path.name}"
+
+    def there() -> int:
+        return sum(mark.encode() in line.read_bytes() for line in Path("/proc").glob("[0-9]*/cmdline") if line.exists())
+
+    sandbox = await Sandbox.start(bwrap.Profile(tmp_path))
+    assert sandbox is not None
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as tasks:
+            loop = f"for i in $(seq 100); do sh -c 'sleep 60; : {mark}' & done; echo; wait"
+            begun = anyio.Event()
+            tasks.start_soon(_ignoring_loss, sandbox, loop, begun)
+            await begun.wait()
+            while there() < 100:  # control: they run, and can be found
+                await anyio.lowlevel.checkpoint()
+            await sandbox.close()
+            assert there() == 0
+
+
+async def _ignoring_loss(sandbox: Sandbox, command: str, begun: anyio.Event) -> None:
+    with suppress(SurfaceLost):
+        await sandbox.exec(["bash", "-c", command], "/workspace", 30, lambda _data: begun.set(), b"")

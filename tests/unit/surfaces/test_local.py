@@ -8,12 +8,13 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import anyio
 import pytest
 
-from agent_harness.errors import SurfaceError, ToolFailed
+from agent_harness.errors import SurfaceError, SurfaceLost, ToolFailed
 from agent_harness.surfaces.local import remove_trees
 from tests.fakes.local_origin import BRANCH, opened_local, shell
 from tests.sessions.rig import git
@@ -351,3 +352,22 @@ async def test_a_worktree_file_that_is_a_link_into_the_host_is_only_a_link_insid
         assert world.read_text("/workspace/out") is None
         assert world.realpath("/workspace/dir/x") == f"{tmp_path}/x"
         assert list(world.glob("/workspace/dir/*")) == []
+
+
+async def test_the_export_ends_what_still_runs_before_it_looks_at_the_files(tmp_path: Path) -> None:
+    async with opened_local(tmp_path, FILES) as local:
+        begun = anyio.Event()
+
+        async def keep_writing() -> None:
+            with suppress(SurfaceLost):
+                script = "while :; do echo $((n += 1)) > churn; echo; done"
+                await local.exec(["bash", "-c", script], timeout_s=30, on_output=lambda _data: begun.set())
+
+        with anyio.fail_after(25):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(keep_writing)
+                await begun.wait()
+                await local.write("a.txt", b"two\n")
+                assert (await local.export("work")).bundle is not None
+        _, said = await shell(local, "git log --format=%s; git status --short")
+        assert said.splitlines() == ["work", "first"], "nothing was written afterwards"

@@ -1,0 +1,49 @@
+"""A machine that has no process to give just now is asked again; any other failure is one at once."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from agent_harness import processes
+from agent_harness.processes import patiently
+
+pytestmark = pytest.mark.anyio
+
+
+def failing(times: int, error: Exception) -> tuple[list[int], Callable[[], Awaitable[str]]]:
+    tries: list[int] = []
+
+    async def start() -> str:
+        tries.append(1)
+        if len(tries) <= times:
+            raise error
+        return "started"
+
+    return tries, start
+
+
+@pytest.mark.parametrize(
+    "error", [BlockingIOError(errno.EAGAIN, "no"), OSError(errno.ENOMEM, "no"), RuntimeError("can't start new thread")]
+)
+async def test_want_of_room_passes(error: Exception) -> None:
+    tries, start = failing(3, error)
+    assert await patiently(start) == "started"
+    assert len(tries) == 4
+
+
+@pytest.mark.parametrize("error", [FileNotFoundError(errno.ENOENT, "no"), RuntimeError("other")])
+async def test_any_other_failure_is_told_at_once(error: Exception) -> None:
+    tries, start = failing(1, error)
+    with pytest.raises(type(error)):
+        await patiently(start)
+    assert len(tries) == 1
+
+
+async def test_patience_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "PATIENCE_S", 0.1)
+    _, start = failing(1_000, BlockingIOError(errno.EAGAIN, "no"))
+    with pytest.raises(BlockingIOError):
+        await patiently(start)
