@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import os
+import secrets
 import signal
 from collections.abc import Mapping
 from contextlib import suppress
@@ -12,9 +13,12 @@ from pathlib import Path
 from subprocess import PIPE
 
 import anyio
+import anyio.to_thread
 from anyio.abc import ByteReceiveStream, Process
 
+from agent_harness.hooks.descendants import MARK, end_descendants, newer_than
 from agent_harness.hooks.programs import SHELL
+from agent_harness.processes import patiently
 
 MAX_OUTPUT_BYTES = 1 << 20
 GRACE_S = 2.0  # between TERM and KILL
@@ -38,18 +42,21 @@ class Finished:
 
 
 async def run_hook(command: str, payload: bytes, cwd: Path, env: Mapping[str, str], timeout_s: float) -> Finished:
-    """Run a command line by `sh -c` until it exits; its whole process group is ended with it."""
+    """Run a command line by `sh -c` until it exits; whatever it started is ended with it."""
+    mark = secrets.token_hex(8)
     process: Process | None = None
     try:
         with anyio.CancelScope(shield=True):  # cancelled half-way, the process would run on with nobody to end its group
-            process = await anyio.open_process(
-                [SHELL, "-c", command],
-                stdin=PIPE,
-                stdout=PIPE,
-                stderr=PIPE,
-                cwd=cwd,
-                env=dict(env),
-                start_new_session=True,
+            process = await patiently(
+                lambda: anyio.open_process(
+                    [SHELL, "-c", command],
+                    stdin=PIPE,
+                    stdout=PIPE,
+                    stderr=PIPE,
+                    cwd=cwd,
+                    env={**env, MARK: mark},
+                    start_new_session=True,
+                )
             )
     except (OSError, ValueError) as error:  # ValueError: a NUL in the command line
         return Finished(None, "", "", f"it cannot be started: {error}")
@@ -65,7 +72,7 @@ async def run_hook(command: str, payload: bytes, cwd: Path, env: Mapping[str, st
             problem = f"it printed more than {MAX_OUTPUT_BYTES:,} bytes and was ended"
     finally:
         with anyio.CancelScope(shield=True):
-            await _end(process, gently=bool(problem))
+            await _end(process, mark, gently=bool(problem))
     code = None if problem else process.returncode
     return Finished(code, out.text(), err.text(), problem)
 
@@ -103,14 +110,16 @@ async def _read(stream: ByteReceiveStream, kept: _Bounded, everything: anyio.Can
     kept.ended.set()
 
 
-async def _end(process: Process, *, gently: bool) -> None:
-    """End the group: TERM and a little time when the hook itself still runs, KILL for what it left behind."""
+async def _end(process: Process, mark: str, *, gently: bool) -> None:
+    """End the group: TERM and a little time when the hook itself still runs, KILL for what it left behind anywhere."""
     if gently and process.returncode is None:
         _signal(process, signal.SIGTERM)
         with anyio.move_on_after(GRACE_S):
             await process.wait()
     _signal(process, signal.SIGKILL)
     await process.wait()
+    if newer_than(process.pid):
+        await patiently(lambda: anyio.to_thread.run_sync(end_descendants, process.pid, mark))
     await process.aclose()
 
 

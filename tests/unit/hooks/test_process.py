@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import resource
+import signal
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import anyio
 import pytest
 
 from agent_harness.events import JsonValue
-from agent_harness.hooks import process
+from agent_harness.hooks import descendants, process
 from tests.unit.hooks.rig import CALL, HookRig
 
 pytestmark = pytest.mark.anyio
@@ -65,6 +67,48 @@ async def test_a_child_that_keeps_the_pipe_open_is_not_waited_for_and_not_left(r
     assert (await rig.fire()).reason == "forked"
     assert time.monotonic() - started < 4
     await gone(int((rig.folder / "pid").read_text()))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "setsid sleep 64 & echo $! > pid",
+        "setsid sh -c 'echo $$ > pid; sleep 64' < /dev/null > /dev/null 2>&1 & while [ ! -s pid ]; do :; done",
+        "(setsid sh -c 'sleep 64 & echo $! > pid; exit' &); while [ ! -s pid ]; do :; done",
+        "setsid sh -c 'env -i sleep 64 & echo $! > pid; wait' & while [ ! -s pid ]; do :; done",
+        "set -m; sleep 64 & echo $! > pid",
+    ],
+)
+async def test_a_child_in_a_session_of_its_own_does_not_outlive_its_hook(rig: HookRig, command: str) -> None:
+    rig.script(f"{command}\necho '{{}}'")
+    rig.add("./policy.sh")
+    bystander = await anyio.open_process(["sleep", "64"], start_new_session=True)
+    try:
+        assert not (await rig.fire()).blocked
+        pid = int((rig.folder / "pid").read_text())
+        with anyio.fail_after(5):
+            while alive(pid):
+                await anyio.lowlevel.checkpoint()
+        assert alive(bystander.pid)
+    finally:
+        bystander.kill()
+        await bystander.wait()
+
+
+async def test_without_the_search_such_a_child_lives_on(rig: HookRig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The control: ending the process group is not enough."""
+    monkeypatch.setattr(descendants, "ROUNDS", 0)
+    rig.script("setsid sh -c 'echo $$ > pid; sleep 64' < /dev/null > /dev/null 2>&1 & while [ ! -s pid ]; do :; done")
+    rig.add("./policy.sh")
+    await rig.fire()
+    pid = int((rig.folder / "pid").read_text())
+    assert alive(pid)
+    os.kill(pid, signal.SIGKILL)
+    for line in Path("/proc").glob("[0-9]*/stat"):  # its own child is not ended with it
+        with suppress(OSError):
+            fields = line.read_text("utf-8", "replace").rpartition(")")[2].split()
+            if int(fields[3]) == pid:
+                os.kill(int(line.parent.name), signal.SIGKILL)
 
 
 async def test_a_flood_is_cut_off_and_refuses_within_bounded_memory(rig: HookRig) -> None:
