@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -78,18 +78,29 @@ class Copied:
 
 
 async def fetch(git: Git, source: CloneSource, to: Path) -> None:
-    """Clone every branch and tag into a fresh bare repository on the host, which the sandbox never writes.
+    """Clone into a fresh bare repository on the host, which the sandbox never writes.
+
+    Only the branch to start from, the default branch to compare with, and the tags on their history: a remote may hold thousands
+    of other branches, those of earlier sessions among them, and publishing needs nothing but the base.
 
     Raises:
         GitFailed: the remote could not be read.
         SurfaceError: the commit to start from is not there any more.
     """
     await anyio.to_thread.run_sync(_make_bare, to, source.branch, {"core": {"repositoryformatversion": "0", "bare": "true"}})
-    refspecs = ("+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*")
+    default = f"refs/heads/{source.default_branch}"
+    await _fetch(git, source, source.base_ref, to)
+    if source.branch != source.default_branch:
+        # Where a checkout is the source, its remote's default branch need not be there.
+        await _fetch(git, source, default, to, ok=(0, 128))
+
+
+async def _fetch(git: Git, source: CloneSource, ref: str, to: Path, ok: Container[int] = (0,)) -> None:
+    """One branch, and by git's own rule the tags that point into what came with it."""
     url = source.transport.safe_url
-    words = ("fetch", "-q", "--no-tags", "--", url, *refspecs)
+    words = ("fetch", "-q", "--", url, f"+{ref}:{ref}")
     with doing(f"cloning {url}") as step:
-        await git.run(*words, git_dir=to, transport=source.transport, timeout_s=FETCH_S, step=step)
+        await git.run(*words, git_dir=to, transport=source.transport, timeout_s=FETCH_S, ok=ok, step=step)
 
 
 def _make_bare(folder: Path, branch: str, config: Mapping[str, Mapping[str, str]]) -> None:
@@ -175,7 +186,7 @@ def _tree_entries(listing: bytes) -> Iterator[tuple[str, str]]:
 
 
 def _inside_refs(refs: Mapping[str, str], source: CloneSource, branch: str) -> tuple[dict[str, str], tuple[str, ...]]:
-    """The remote's branches as remote-tracking ones, its tags, and two local branches: the base and the session's own."""
+    """The fetched branches as remote-tracking ones, the tags, and two local branches: the base and the session's own."""
     inside = {
         name.replace("refs/heads/", "refs/remotes/origin/", 1): commit
         for name, commit in refs.items()

@@ -43,11 +43,11 @@ def source_of(work: Path) -> CloneSource:
     return CloneSource(Transport(f"file://{work}"), "refs/heads/main", git(work, "rev-parse", "main"), "main")
 
 
-async def copied(folder: Path, work: Path, deny: Sequence[str] = ()) -> Copied:
+async def copied(folder: Path, work: Path, deny: Sequence[str] = (), source: CloneSource | None = None) -> Copied:
     """`folder/base.git` and `folder/repo.git`."""
-    runner = Git(folder, lambda text: text)
-    await clone.fetch(runner, source_of(work), folder / "base.git")
-    return await clone.copy(runner, folder / "base.git", folder / "repo.git", source_of(work), BRANCH, Denied(deny))
+    runner, source = Git(folder, lambda text: text), source or source_of(work)
+    await clone.fetch(runner, source, folder / "base.git")
+    return await clone.copy(runner, folder / "base.git", folder / "repo.git", source, BRANCH, Denied(deny))
 
 
 def contents(repository: Path) -> bytes:
@@ -98,17 +98,19 @@ async def test_a_blob_is_left_out_exactly_when_it_only_ever_had_denied_names(tmp
         assert SECRET.encode() not in b"".join(path.read_bytes() for path in ours.rglob("*") if path.is_file())
 
 
-async def test_a_secret_of_another_branch_or_a_tag_is_left_out_too(tmp_path: Path) -> None:
+async def test_a_secret_of_the_default_branch_or_a_tag_is_left_out_too(tmp_path: Path) -> None:
     work = make(tmp_path, {"a": "1"})
-    for place in ("branch", "tag"):
-        git(work, "checkout", "-q", "-b", place, "main")
-        (work / "id_rsa").write_text(f"{SECRET} {place}", encoding="utf-8")
-        git(work, "add", "-f", "id_rsa")
-        git(work, "commit", "-q", "-m", place)
-    git(work, "tag", "-a", "-m", "v", "v1.key")
-    git(work, "checkout", "-q", "main")
-    git(work, "branch", "-D", "tag")
-    result = await copied(tmp_path, work)
+    git(work, "branch", "release")
+    for text in ("kept", "tagged", None):
+        if text is None:
+            git(work, "rm", "-q", "-f", "id_rsa")
+        else:
+            (work / "id_rsa").write_text(f"{SECRET} {text}", encoding="utf-8")
+            git(work, "add", "-f", "id_rsa")
+        git(work, "commit", "-q", "-m", str(text))
+    git(work, "tag", "-a", "-m", "v", "v1.key", "main~1")
+    source = CloneSource(Transport(f"file://{work}"), "refs/heads/release", git(work, "rev-parse", "release"), "main")
+    result = await copied(tmp_path, work, source=source)
     assert result.hidden == []
     assert contents(tmp_path / "base.git").count(SECRET.encode()) == 2
     assert SECRET.encode() not in contents(tmp_path / "repo.git")
@@ -183,3 +185,33 @@ async def test_work_on_a_history_with_left_out_files_reads_commits_and_exports(t
     assert git(work, "show", "FETCH_HEAD:.env") == f"{SECRET}-new"
     git(work, "fsck", "--strict")
     assert SECRET.encode() not in exported.bundle.read_bytes()
+
+
+async def test_only_the_base_the_default_branch_and_their_tags_are_cloned(tmp_path: Path) -> None:
+    work = make(tmp_path, {"a": "1"}, {"a": "2"})
+    git(work, "tag", "v1", "main~1")
+    git(work, "tag", "-a", "-m", "two", "v2", "main")
+    for name in ("release", "agent/earlier", "big"):
+        git(work, "checkout", "-q", "-b", name, "main")
+        (work / "b").write_text(f"only on {name}")
+        git(work, "add", "b")
+        git(work, "commit", "-q", "-m", name)
+    git(work, "tag", "elsewhere")
+    commit = git(work, "rev-parse", "release")
+    source = CloneSource(Transport(f"file://{work}"), "refs/heads/release", commit, "main")
+    base = tmp_path / "base.git"
+    await clone.fetch(Git(tmp_path, str), source, base)
+    refs = git(base, "for-each-ref", "--format=%(refname)").splitlines()
+    assert refs == ["refs/heads/main", "refs/heads/release", "refs/tags/v1", "refs/tags/v2"]
+    everything = contents(base)
+    assert b"only on release" in everything
+    assert b"only on big" not in everything
+    git(tmp_path, "clone", "-q", "--mirror", f"file://{work}", str(tmp_path / "all.git"))
+    assert b"only on big" in contents(tmp_path / "all.git"), "the control"
+
+
+async def test_a_source_without_the_default_branch_of_its_remote_is_cloned_all_the_same(tmp_path: Path) -> None:
+    work = make(tmp_path, {"a": "1"})
+    source = CloneSource(Transport(f"file://{work}"), "refs/heads/main", git(work, "rev-parse", "main"), "trunk")
+    await clone.fetch(Git(tmp_path, str), source, tmp_path / "base.git")
+    assert git(tmp_path / "base.git", "for-each-ref", "--format=%(refname)") == "refs/heads/main"
