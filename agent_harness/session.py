@@ -21,6 +21,7 @@ from agent_harness.jobs import JobTable
 from agent_harness.loop import Loop
 from agent_harness.model.asking import Asker
 from agent_harness.model.base import Model
+from agent_harness.nested import find_nested, for_the_model, for_the_person
 from agent_harness.notify import Notifier
 from agent_harness.publishing.base import PullRequest
 from agent_harness.publishing.publisher import Publisher
@@ -82,6 +83,7 @@ class Session:
         self._closing = anyio.CancelScope(shield=True)
         self._opened = False
         self._exported = False
+        self._told_nested = False
         self._asker: Asker | None = None
 
     def cancel(self) -> None:
@@ -211,6 +213,10 @@ class Session:
         sent_back = 0
         while True:
             summary = await loop.run()
+            if not self._told_nested and (nested := await find_nested(self.surface)):
+                self._told_nested = True
+                self.trace.emit(UserMessage(for_the_model(nested), "harness"))
+                continue
             payload: dict[str, JsonValue] = {"stop_hook_active": sent_back > 0, "last_assistant_message": summary}
             answer = await self.hooks.fire("Stop", payload)
             if answer.stop or not answer.blocked:
@@ -249,6 +255,9 @@ class Session:
         return Ending("succeeded", "pull_request", summary, pull_request)
 
     async def _export(self) -> ExportedWork:
+        nested = await find_nested(self.surface)
+        if nested:
+            self.trace.emit(Notice("nested_repository", for_the_person(nested)))
         return await self.surface.export(commit_message(self.task, self.id))
 
     def _by_hand(self, work: ExportedWork) -> str:

@@ -43,11 +43,15 @@ set -e
 message=$1 branch=$2 base=$3
 shift 3
 git() {{ command git {" ".join(SAFE)} -c user.name=agent-harness -c user.email=agent-harness@localhost "$@"; }}
-git add -A -- ':(top)' "$@"
+git ls-files -z --others --exclude-standard | sed -z -n 's|/$||; t nested; d; :nested; s|^|:(exclude,top,literal)|p' >/tmp/nested
+printf '%s\\0' ':(top)' "$@" | cat - /tmp/nested | git add -A --pathspec-from-file=- --pathspec-file-nul
 git diff --cached --quiet || git commit -q --no-verify --no-gpg-sign -m "$message"
 [ "$(git rev-parse "$branch^{{tree}}")" = "$(git rev-parse "$base^{{tree}}")" ] || git bundle create -q - "$base..$branch" >&3
 """
-"""Standard output is the bundle, or why there is none; what git says on the way must not get into it."""
+"""Standard output is the bundle, or why there is none; what git says on the way must not get into it.
+
+Of a repository inside the worktree git would keep a bare pointer, and fail where it has no commit: it is left out.
+"""
 UNLOCK = ("find", bwrap.REPOSITORY, "-name", "*.lock", "-type", "f", "-delete")
 """After git was killed: its locks would stop every later commit, and nobody else writes there."""
 

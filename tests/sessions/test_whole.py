@@ -229,3 +229,38 @@ async def test_the_conversation_only_ever_grows(rig: Rig) -> None:
 async def test_the_first_request_fits_the_token_bar(rig: Rig) -> None:
     await rig.run(in_order(say("Nothing to do.")))
     assert len(rig.requests[0].raw) / 4 <= 1_500
+
+
+NESTED = "git init -q sub && echo x > sub/x.txt && echo y > y.txt"
+COMMITTED = f"{NESTED} && git -C sub add -A && git -C sub -c user.name=a -c user.email=a@b commit -qm x"
+
+
+@pytest.mark.parametrize("command", [NESTED, COMMITTED])
+async def test_a_model_that_made_a_repository_inside_is_told_and_can_mend_it(rig: Rig, command: str) -> None:
+    mend = call("run_shell", {"command": "rm -rf sub/.git"})
+    ended = await rig.run(in_order(call("run_shell", {"command": command}), say("Done."), mend, say("Now it is.")))
+    assert ended.outcome == "succeeded", ended.summary
+    told = [str(record["text"]) for record in rig.of("user_message") if record["origin"] == "harness"]
+    assert len(told) == 1
+    assert '"sub" is a git repository of its own' in told[0]
+    assert (rig.show(rig.pushed(), "sub/x.txt"), rig.show(rig.pushed(), "y.txt")) == ("x", "y")
+    assert not [record for record in rig.of("notice") if record["kind"] == "nested_repository"]
+
+
+@pytest.mark.parametrize("command", [NESTED, COMMITTED])
+async def test_a_repository_inside_that_stays_is_left_out_and_told_and_the_work_goes_on(rig: Rig, command: str) -> None:
+    ended = await rig.run(in_order(call("run_shell", {"command": command}), say("Done."), say("It stays.")))
+    assert ended.outcome == "succeeded", ended.summary
+    (notice,) = [str(record["detail"]) for record in rig.of("notice") if record["kind"] == "nested_repository"]
+    assert '"sub" is a git repository of its own and is left out' in notice
+    listed = git(rig.origin, "ls-tree", "-r", "--name-only", rig.pushed()).splitlines()
+    assert listed == ["README.md", "greet.py", "y.txt"]
+
+
+async def test_a_repository_inside_does_not_cost_the_work_of_a_session_that_a_ceiling_ended(rig: Rig) -> None:
+    script = in_order(call("run_shell", {"command": NESTED}), say("No more turns."))
+    ended = await rig.run(script, limits=Limits(max_turns=2))
+    assert ended.reason == "max_turns"
+    kinds_told = [record["kind"] for record in rig.of("notice")]
+    assert "nested_repository" in kinds_told
+    assert "bundle_kept" in kinds_told

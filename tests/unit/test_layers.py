@@ -17,7 +17,7 @@ LAYERS: tuple[frozenset[str], ...] = (
     ),
     frozenset({"build"}),
     frozenset({"session"}),
-    frozenset({"loop", "publishing", "assignment", "reporting", "notify", "jobs"}),
+    frozenset({"loop", "publishing", "assignment", "reporting", "nested", "notify", "jobs"}),
     frozenset({"dispatcher", "model", "calls", "clip", "origins", "guidance", "uncommitted"}),
     frozenset({"tools", "guards", "hooks"}),
     frozenset({"surfaces", "inert_git", "transport", "github_settings"}),
