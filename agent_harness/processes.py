@@ -19,6 +19,8 @@ LONGEST_WAIT_S = 1.0
 async def patiently(start: Callable[[], Awaitable[T]]) -> T:
     """What `start` gives, tried again for `PATIENCE_S` seconds while it fails for want of processes, threads or memory.
 
+    A cancellation waits until `start` is through: a process that is half started has pipes that nobody would close.
+
     Raises:
         OSError: the last failure (as `RuntimeError` for a thread); any other one at once.
     """
@@ -26,7 +28,8 @@ async def patiently(start: Callable[[], Awaitable[T]]) -> T:
     wait_s = FIRST_WAIT_S
     while True:
         try:
-            return await start()
+            with anyio.CancelScope(shield=True):
+                return await start()
         except (OSError, RuntimeError) as error:
             if not _for_want_of_room(error) or time.monotonic() >= until:
                 raise

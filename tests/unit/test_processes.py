@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Awaitable, Callable
 
+import anyio
 import pytest
 
 from agent_harness import processes
@@ -47,3 +48,22 @@ async def test_patience_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     _, start = failing(1_000, BlockingIOError(errno.EAGAIN, "no"))
     with pytest.raises(BlockingIOError):
         await patiently(start)
+
+
+async def test_a_cancellation_waits_until_a_start_is_through() -> None:
+    begun, through = anyio.Event(), anyio.Event()
+    ended: list[str] = []
+
+    async def start() -> str:
+        begun.set()
+        await through.wait()
+        ended.append("whole")
+        return "started"
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(patiently, start)
+        await begun.wait()
+        tasks.cancel_scope.cancel()
+        with anyio.CancelScope(shield=True):
+            through.set()
+    assert ended == ["whole"]
