@@ -9,12 +9,14 @@ from urllib.parse import unquote, urlsplit
 
 from agent_harness.errors import ConfigError
 from agent_harness.github_settings import TOKEN_VARIABLES, GitHubAccess, Repository, access_from, parse_github_url, parse_issue
+from agent_harness.in_place import origin_of, take_place
 from agent_harness.inert_git import Git
 from agent_harness.origins import Origin, exists, is_path, of_path, of_url
 from agent_harness.publishing.base import Forge
 from agent_harness.publishing.github import GitHubForge, Issue, check_repository, read_issue
 from agent_harness.publishing.local_forge import LocalForge
 from agent_harness.settings import Settings
+from agent_harness.surfaces.host import Place
 from agent_harness.task import IssueLink
 from agent_harness.tasks import task_group
 from agent_harness.transport import Transport
@@ -32,24 +34,30 @@ class Assignment:
         text: what to do: the person's words, the issue's, or the first followed by the second.
         access: the GitHub that is meant, and the token for it.
         issue: the issue that the task came from.
+        place: the checkout to work on in place, held.
     """
 
     origin: Origin
     text: str
     access: GitHubAccess
     issue: IssueLink | None = None
+    place: Place | None = None
 
 
 async def look_up(git: Git, settings: Settings) -> Assignment:
     """Look at the repository, and at GitHub when it is one of there; nothing is created.
+
+    A checkout to work on in place is held from then on, until the session's surface gives it back.
 
     Raises:
         ConfigError: it cannot be worked on, or its pull request could not be opened; says what to do.
         SurfaceError: it cannot be reached just now.
     """
     access = access_from(settings.environ)
+    if settings.surface == "host" or (settings.surface == "auto" and names_path(settings.repo, settings.started_in)):
+        return await _in_place(git, settings, access)
     if names_path(settings.repo, settings.started_in):
-        return Assignment(await _path(git, settings, access), settings.text, access)
+        return Assignment(await _path(git, settings, access, None), settings.text, access)
     named = parse_issue(settings.repo)
     repository, number = named or (parse_github_url(settings.repo, access.api_url), None)
     if repository is None:
@@ -60,6 +68,15 @@ async def look_up(git: Git, settings: Settings) -> Assignment:
         return Assignment(origin, settings.text, access)
     link = IssueLink(number, issue.author, issue.url)
     return Assignment(origin, _text_of(issue, repository, number, settings.text), access, link)
+
+
+async def _in_place(git: Git, settings: Settings, access: GitHubAccess) -> Assignment:
+    place = await take_place(git, _existing(settings), settings.home, settings.environ, confined=settings.confine)
+    try:
+        return Assignment(await _path(git, settings, access, place), settings.text, access, place=place)
+    except BaseException:
+        place.hold.release()
+        raise
 
 
 def names_path(repo: str, started_in: Path) -> bool:
@@ -90,20 +107,27 @@ def forge_of(access: GitHubAccess, target: Transport, folder: Path) -> Forge:
     return LocalForge(folder) if repository is None else GitHubForge(access, repository)
 
 
-async def _path(git: Git, settings: Settings, access: GitHubAccess) -> Origin:
+async def _path(git: Git, settings: Settings, access: GitHubAccess, place: Place | None) -> Origin:
     publishes = settings.pull_request
-    if not exists(settings.repo, settings.started_in):
-        raise ConfigError(f"{settings.repo!r} does not exist here; give a git repository, a git URL, or an issue as owner/name#N")
 
     def transport_of(url: str) -> Transport:
         return reach(access, url, publishes=publishes)
 
-    origin = await of_path(git, settings.started_in / settings.repo, settings.base, transport_of, publishes=publishes)
+    if place is not None:
+        origin = await origin_of(git, place, settings.base, transport_of, publishes=publishes)
+    else:
+        origin = await of_path(git, _existing(settings), settings.base, transport_of, publishes=publishes)
     target = origin.target
     repository = parse_github_url(target.safe_url, access.api_url) if target and publishes else None
     if repository is not None:
         await check_repository(access, repository, publishes=True)
     return origin
+
+
+def _existing(settings: Settings) -> Path:
+    if not exists(settings.repo, settings.started_in):
+        raise ConfigError(f"{settings.repo!r} does not exist here; give a git repository, a git URL, or an issue as owner/name#N")
+    return settings.started_in / settings.repo
 
 
 async def _on_github(

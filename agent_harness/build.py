@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import re
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,16 +21,18 @@ from agent_harness.errors import ConfigError
 from agent_harness.events import Event, JsonValue, Notice, SessionStarted
 from agent_harness.guards import default_guards
 from agent_harness.hooks import Hooks
+from agent_harness.in_place import describe_unconfined, without_bubblewrap
 from agent_harness.inert_git import Git, Transport
 from agent_harness.model.openai import OpenAIModel
 from agent_harness.model.prices import price_of
-from agent_harness.origins import exists
 from agent_harness.publishing.base import Forge
 from agent_harness.publishing.publisher import Publisher
 from agent_harness.redact import Redactor
 from agent_harness.session import Session
 from agent_harness.settings import Settings
 from agent_harness.surfaces import bwrap
+from agent_harness.surfaces.base import Surface
+from agent_harness.surfaces.host import HostSurface
 from agent_harness.surfaces.local import CloneSource, LocalSurface
 from agent_harness.surfaces.paths import Denied
 from agent_harness.task import Task
@@ -63,6 +65,23 @@ async def prepare(settings: Settings, say: Callable[[str], None]) -> Session:
     folder = settings.home / "sessions" / session_id
     with TemporaryDirectory(prefix="agent-harness-") as scratch:
         assignment = await _look_around(settings, Git(Path(scratch), Redactor(known).text), Path(scratch))
+    try:
+        return await _make(settings, assignment, model, known, session_id, folder, say)
+    except BaseException:
+        if assignment.place is not None:
+            assignment.place.hold.release()
+        raise
+
+
+async def _make(
+    settings: Settings,
+    assignment: Assignment,
+    model: OpenAIModel,
+    known: Sequence[str],
+    session_id: str,
+    folder: Path,
+    say: Callable[[str], None],
+) -> Session:
     origin = assignment.origin
     price = await anyio.to_thread.run_sync(_price, settings)
     branch = f"agent/{session_id}"
@@ -78,14 +97,14 @@ async def prepare(settings: Settings, say: Callable[[str], None]) -> Session:
         instructions=settings.instructions,
     )
     emit = _Late()
-    hooks = _hooks(settings, task, session_id, branch, folder, emit)
+    worktree = folder / "worktree" if assignment.place is None else assignment.place.checkout.root
+    hooks = _hooks(settings, task, session_id, branch, worktree, folder, emit)
     _make_folder(folder, settings)
     secrets_of = [each.secrets for each in (origin.source, origin.target) if each is not None]
     redactor = Redactor([*known, *(secret for several in secrets_of for secret in several)])
     trace = emit.trace = Trace(folder / "trace.jsonl", session_id, redactor)
     git = Git(folder, redactor.text)
-    source = CloneSource(origin.source, origin.base_ref, task.base_commit, task.default_branch)
-    surface = LocalSurface(folder, git, source, branch, settings.deny, say)
+    surface = _surface(settings, assignment, task, branch, folder, git, trace.emit, say)
     publisher = None
     if settings.pull_request and origin.target is not None:
         forge = forge_of(assignment.access, origin.target, folder)
@@ -100,11 +119,50 @@ async def prepare(settings: Settings, say: Callable[[str], None]) -> Session:
             versions={"agent_harness": __version__, "python": platform.python_version()},
         )
     )
-    if origin.left_out:
-        trace.emit(Notice("uncommitted_left_out", origin.left_out))
+    _announce(settings, assignment, trace, say)
     budget = Budget(settings.limits, price)
     guards = default_guards()
     return Session(session_id, folder, task, branch, settings.draft, surface, model, trace, hooks, guards, budget, publisher)
+
+
+def _surface(
+    settings: Settings,
+    assignment: Assignment,
+    task: Task,
+    branch: str,
+    folder: Path,
+    git: Git,
+    emit: Callable[[Event], object],
+    say: Callable[[str], None],
+) -> Surface:
+    origin, place = assignment.origin, assignment.place
+    if place is None:
+        source = CloneSource(origin.source, origin.base_ref, task.base_commit, task.default_branch)
+        return LocalSurface(folder, git, source, branch, settings.deny, say)
+    credentials = {settings.endpoint.api_key, *credentials_in(settings.environ)}
+    given = {name: value for name, value in settings.environ.items() if value not in credentials}
+    return HostSurface(
+        replace(place, environ=given),
+        folder,
+        git,
+        branch,
+        task.default_branch,
+        deny=settings.deny,
+        confined=settings.confine,
+        proposes=settings.pull_request,
+        emit=emit,
+    )
+
+
+def _announce(settings: Settings, assignment: Assignment, trace: Trace, say: Callable[[str], None]) -> None:
+    """What a person has to know of the place before anything happens in it."""
+    origin, place = assignment.origin, assignment.place
+    if place is not None and not settings.confine:
+        warning = describe_unconfined(place.facts)
+        say(warning)
+        trace.emit(Notice("unconfined", warning))
+    if origin.left_out:
+        trace.emit(Notice("uncommitted_left_out", origin.left_out))
 
 
 def _make_folder(folder: Path, settings: Settings) -> None:
@@ -171,20 +229,30 @@ async def _look_around(settings: Settings, git: Git, scratch: Path) -> Assignmen
     found: list[Assignment] = []
 
     async def look() -> None:
-        if settings.surface != "local" and exists(settings.repo, settings.started_in):
-            raise ConfigError(
-                f"{settings.repo!r} is a path, and working in place is not available yet; "
-                "--surface local works on a clone of its HEAD"
-            )
         assignment = await look_up(git, settings)
         origin = assignment.origin
-        if settings.surface == "local" and origin.checkout is not None:
+        if assignment.place is None and origin.checkout is not None:
             origin = replace(origin, left_out=await note_of(git, scratch, origin.checkout))
         found.append(replace(assignment, origin=origin))
 
-    async with task_group() as tasks:
-        tasks.start_soon(look)
-        tasks.start_soon(bwrap.check)
+    async def check() -> None:
+        try:
+            await bwrap.check()
+        except ConfigError as error:
+            if settings.surface == "host":
+                raise without_bubblewrap(error) from error
+            raise
+
+    try:
+        async with task_group() as tasks:
+            tasks.start_soon(look)
+            if settings.confine:
+                tasks.start_soon(check)
+    except BaseException:
+        for assignment in found:
+            if assignment.place is not None:
+                assignment.place.hold.release()
+        raise
     return found[0]
 
 
@@ -201,8 +269,15 @@ def _price(settings: Settings) -> Price | None:
     return price
 
 
-def _hooks(settings: Settings, task: Task, session_id: str, branch: str, folder: Path, emit: Callable[[Event], object]) -> Hooks:
-    worktree = folder / "worktree"
+def _hooks(
+    settings: Settings,
+    task: Task,
+    session_id: str,
+    branch: str,
+    worktree: Path,
+    folder: Path,
+    emit: Callable[[Event], object],
+) -> Hooks:
     about: dict[str, JsonValue] = {
         "version": __version__,
         "worktree": str(worktree),

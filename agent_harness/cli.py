@@ -15,9 +15,9 @@ from agent_harness.errors import ConfigError, HarnessError
 # Options and commands of the next versions: said to be missing, rather than accepted and ignored.
 OPTIONS_TO_COME = (
     *("--verify", "--setup", "--scope", "--allow-host", "--allow-read", "--hooks"),
-    *("--tui", "--no-confine"),
+    "--tui",
 )
-COMMANDS_TO_COME = ("ask", "resume", "restore", "guards", "hooks", "mcp")
+COMMANDS_TO_COME = ("ask", "resume", "guards", "hooks", "mcp")
 
 
 class Parser(argparse.ArgumentParser):
@@ -99,12 +99,17 @@ def _run(arguments: Sequence[str]) -> int:
         return _look(options)
     if options.command == "publish":
         return _publish(options)
+    if options.command == "restore":
+        from agent_harness.restore import restore_session
+        from agent_harness.settings_load import state_home
+
+        return restore_session(state_home(os.environ), options.session, undo=options.undo)
     from agent_harness.settings_load import Flags, load
 
     given = {key: value for key, value in vars(options).items() if value is not None}
-    for key in ("command", "repo", "text", "base", "hooks_fail_open", "json", "plain"):
+    for key in ("command", "repo", "text", "base", "hooks_fail_open", "confine", "json", "plain"):
         given.pop(key, None)
-    flags = Flags(options.repo, options.text, options.base, options.hooks_fail_open, given)
+    flags = Flags(options.repo, options.text, options.base, options.hooks_fail_open, options.confine, given)
     settings = load(flags, os.environ, Path.cwd())
     from agent_harness.headless import Output, run_session  # after the cheap checks: it imports all that a session needs
 
@@ -221,6 +226,14 @@ def command_line() -> Parser:
     )
     publish.add_argument("session", metavar="SESSION", help="its id, the start of it, or 'last'")
     publish.add_argument("--draft", action="store_true", default=False, help="open the pull request as a draft")
+    restore = commands.add_parser(
+        "restore",
+        help="give your checkout back as a session found it; can be undone",
+        description="Gives every byte and mode back that a session in your own checkout changed, and removes what it added.",
+        allow_abbrev=False,
+    )
+    restore.add_argument("session", metavar="SESSION", help="its id, the start of it, or 'last'")
+    restore.add_argument("--undo", action="store_true", default=False, help="put back what the last restore found")
     doctor = commands.add_parser(
         "doctor",
         help="what is installed, configured and reachable, and what to do about what is not",
@@ -246,14 +259,22 @@ def _run_options(run: Parser) -> None:
     run.add_argument("text", metavar="TASK", nargs="?", default="", help="what to do, in your words (optional with an issue)")
     run.add_argument("--model", help="model name; else AGENT_MODEL, OPENAI_MODEL")
     run.add_argument(
-        "--surface", metavar="auto|local", help="where to work; local: a clone in a bubblewrap sandbox on this machine"
+        "--surface",
+        metavar="auto|host|local",
+        help="where to work; host: in your own checkout, in place; local: a clone in a bubblewrap sandbox on this machine "
+        "(default: host for a path, local for a URL)",
+    )
+    run.add_argument(
+        "--no-confine", dest="confine", action="store_false", default=True, help="host: run commands with your own rights"
     )
     run.add_argument(
         "--base", metavar="BRANCH", help="branch to start from and to propose to (default: the repository's default branch)"
     )
     proposal = run.add_mutually_exclusive_group()
-    proposal.add_argument("--pr", action="store_const", const=True, help="push the branch and open a pull request (the default)")
-    proposal.add_argument("--no-pr", dest="pr", action="store_const", const=False, help="keep the work as a bundle instead")
+    proposal.add_argument(
+        "--pr", action="store_const", const=True, help="push the branch and open a pull request (default: not on host)"
+    )
+    proposal.add_argument("--no-pr", dest="pr", action="store_const", const=False, help="open none")
     run.add_argument("--draft", action="store_const", const=True, help="open the pull request as a draft")
     run.add_argument("--deny", metavar="GLOB", action="append", help="files that no tool may read or write; repeatable")
     run.add_argument(

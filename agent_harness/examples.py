@@ -6,7 +6,8 @@ ALL = """examples:
   agent-harness demo                                       the whole job: no key, no account, no network
   agent-harness run https://git.example.com/shop.git "make the failing test pass"
   agent-harness run octo/shop#12                           an issue on GitHub is the task
-  agent-harness run . "rename Cart.sum to Cart.total" --surface local --max-cost 0.50
+  agent-harness run . "rename Cart.sum to Cart.total" --max-cost 0.50       in place, in your own checkout
+  agent-harness restore last                               give it back as it was
   agent-harness run . "add a --dry-run flag" --surface local --json | jq -r .type
   agent-harness doctor                                     what is installed, configured and reachable
   agent-harness show last                                  read the newest session's trace
@@ -22,7 +23,8 @@ OF = {
   agent-harness run . "tidy up" --surface local --no-pr --deny 'secrets/**' --json
   agent-harness run . "translate the messages" --surface local --instructions ~/how-i-like-it.md
 
-Files that are not committed are not part of a session: it works on a clone. The agent has no network.
+A path is worked on in place: nothing is committed, and `agent-harness restore SESSION` gives everything back. For a URL, and with
+--surface local, a session works on a clone without network, and what is not committed is not part of it.
 """,
     "demo": """examples:
   agent-harness demo
@@ -40,6 +42,13 @@ Files that are not committed are not part of a session: it works on a clone. The
     "publish": """examples:
   agent-harness publish last                               of a session that ran with --no-pr, or whose push failed
   agent-harness publish 20261201-005449-h8ym --draft
+""",
+    "restore": """examples:
+  agent-harness restore last                               undo the newest session
+  agent-harness restore last --undo                        undo that
+
+HEAD, index, stash and branches are never touched. What you changed in other files since then stays. What a restore replaces is
+kept in the session's folder first. Running it twice does nothing more. It needs no network.
 """,
     "doctor": """examples:
   agent-harness doctor

@@ -223,7 +223,7 @@ class Git:
             words[1:1] = ["--no-ext-diff", "--ignore-submodules=all"]
         if step is not None:
             words.insert(1, "--progress")
-        environment = {**self._environment(transport), **(env or {})}
+        environment = {**self._environment(transport, git_dir if work_tree is not None else None), **(env or {})}
         if work_tree is not None:
             environment["GIT_WORK_TREE"] = str(work_tree)
         with ExitStack() as files:
@@ -292,9 +292,16 @@ class Git:
             text = text.replace(secret, "[redacted]")
         return self._redact(text)
 
-    def _environment(self, transport: Transport | None) -> dict[str, str]:
-        """All variables of one call."""
+    def _environment(self, transport: Transport | None, private: Path | None) -> dict[str, str]:
+        """All variables of one call.
+
+        In a work tree links are links, or one that became a file would not be noticed; what a person ignores and converts
+        everywhere is in the private repository that looks at it.
+        """
         config = list(CONFIG)
+        if private is not None:
+            config += [("core.symlinks", "true"), ("core.attributesFile", f"{private}/attributes")]
+            config.append(("core.excludesFile", f"{private}/excludes"))
         env = {
             "PATH": self._path,
             "HOME": str(self._home),

@@ -64,7 +64,7 @@ async def of_path(
     Raises:
         ConfigError: no repository, no commit, no such branch, or nowhere to publish to.
     """
-    top, git_dir = _find_repository(path)
+    top, git_dir = find_repository(path)
     branch = base or await _ask(git, git_dir, "symbolic-ref", "-q", "--short", "HEAD")
     if not branch:
         raise ConfigError(f"the HEAD of {str(top)!r} is detached; check out a branch, or say which to start from with --base")
@@ -84,19 +84,23 @@ async def of_path(
 async def _target(
     git: Git, top: Path, git_dir: Path, transport_of: Callable[[str], Transport], *, publishes: bool
 ) -> tuple[Transport | None, RemoteRefs | None]:
-    url = await _ask(git, git_dir, "config", "--get", "remote.origin.url")
+    url = await origin_url(git, top, git_dir)
     if not url:
         if publishes and git_dir != top:
             raise ConfigError(f"{str(top)!r} has no remote 'origin' to push to; add one, or keep the work with --no-pr")
         own = Transport(str(git_dir))
         return (own, await look(git, own)) if publishes else (None, None)
-    if "://" not in url and ":" not in url.split("/")[0]:
-        url = str((top / url).resolve())
     transport = transport_of(url)
     return transport, await look(git, transport) if publishes else None
 
 
-def _find_repository(path: Path) -> tuple[Path, Path]:
+async def origin_url(git: Git, top: Path, git_dir: Path) -> str:
+    """The URL of the `origin`, a relative path made absolute; empty when there is none."""
+    url = await _ask(git, git_dir, "config", "--get", "remote.origin.url")
+    return str((top / url).resolve()) if url and "://" not in url and ":" not in url.split("/")[0] else url
+
+
+def find_repository(path: Path) -> tuple[Path, Path]:
     """The top folder of the checkout and its git directory; both the same for a bare repository.
 
     Raises:

@@ -235,14 +235,15 @@ class Session:
         """The trace so far, for whoever looks into the worktree; a projection, never read back."""
         bundle = json.dumps({"session": self.id, "events": list(read(self.trace.path))}, ensure_ascii=False)
         try:
-            await put_state(self.surface, f".agent-traces/{self.id}.json", bundle.encode("utf-8", "backslashreplace"))
+            folder = ".agent-traces" if self.surface.capabilities.commits else ".agent/traces"
+            await put_state(self.surface, f"{folder}/{self.id}.json", bundle.encode("utf-8", "backslashreplace"))
         except ToolFailed as failure:
             self.trace.emit(Notice("trace_bundle", f"the copy of the trace in the worktree was not written: {failure}"))
 
     async def _publish(self, summary: str) -> Ending:
         work = await self._export()
         if work.bundle is None:
-            return Ending("no_changes", "no_changes", summary)
+            return Ending("succeeded", "in_place", summary) if work.in_place else Ending("no_changes", "no_changes", summary)
         self._exported = True
         if self.publisher is None:
             self.trace.emit(Notice("bundle_kept", self._by_hand(work)))

@@ -61,6 +61,7 @@ class Settings:
         repo: as given: a path or a git URL, credentials and all. Never recorded; `Task.repo` is the clean form.
         home: where sessions are kept.
         started_in: the directory where the person started; hooks run there.
+        confine: commands on the person's own checkout run in bubblewrap.
         price: per million tokens, when given by flags.
         instructions: the text of the person's `--instructions` file; empty when there is none.
         environ: the environment at the start, for hooks (without credentials) and for the redactor.
@@ -75,6 +76,7 @@ class Settings:
     base: str | None = None
     pull_request: bool = True
     draft: bool = False
+    confine: bool = True
     limits: Limits = field(default_factory=Limits)
     price_in: Decimal | None = None
     price_out: Decimal | None = None

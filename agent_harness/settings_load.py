@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Literal, cast
 from urllib.parse import urlsplit
 
+from agent_harness.assignment import names_path
 from agent_harness.errors import ConfigError
 from agent_harness.github_settings import parse_issue
 from agent_harness.places import config_file, state_home
@@ -66,6 +67,7 @@ class Flags:
     text: str
     base: str | None = None
     hooks_fail_open: bool = False
+    confine: bool = True
     values: Mapping[str, object] = field(default_factory=dict[str, object])
 
 
@@ -81,16 +83,18 @@ def load(flags: Flags, environ: Mapping[str, str], started_in: Path) -> Settings
     price_in, price_out = values.get("price_in", price, None), values.get("price_out", price, None)
     if (price_in is None) != (price_out is None):
         raise ConfigError("--price-in and --price-out belong together; give both, in US dollars per million tokens")
+    surface = _surface(values, flags, started_in)
     return Settings(
         repo=flags.repo,
         text=flags.text,
         endpoint=_endpoint(values),
         home=state_home(environ),
         started_in=started_in,
-        surface=_surface(values),
+        surface=surface,
         base=None if flags.base is None else word(flags.base, "--base"),
-        pull_request=values.get("pr", switch, True),
+        pull_request=values.get("pr", switch, surface != "host"),
         draft=values.get("draft", switch, False),
+        confine=flags.confine,
         limits=_limits(values),
         price_in=price_in,
         price_out=price_out,
@@ -193,13 +197,20 @@ def _base_url(url: str, source: str) -> str:
     return url.rstrip("/")
 
 
-def _surface(values: Values) -> Literal["auto", "local"]:
+def _surface(values: Values, flags: Flags, started_in: Path) -> Literal["host", "local"]:
+    """Where to work; `auto` is in place for a path, and a clone on this machine for a URL."""
     name = values.get("surface", word, "auto")
-    if name in ("host", "e2b"):
-        raise ConfigError(f"surface {name!r} is not available yet; leave --surface out or give 'local'")
-    if name not in ("auto", "local"):
-        raise ConfigError(f"{shown(name)} is no surface; give 'auto' or 'local'")
-    return name
+    if name == "e2b":
+        raise ConfigError(f"surface {name!r} is not available yet; leave --surface out or give 'host' or 'local'")
+    if name not in ("auto", "host", "local"):
+        raise ConfigError(f"{shown(name)} is no surface; give 'auto', 'host' or 'local'")
+    here = names_path(flags.repo, started_in)
+    if name == "host" and not here:
+        raise ConfigError(f"surface 'host' works in a checkout on this machine, and {shown(flags.repo)} is none; leave it out")
+    chosen = name if name != "auto" else "host" if here else "local"
+    if chosen != "host" and not flags.confine:
+        raise ConfigError("--no-confine belongs to the surface 'host'; a clone is always worked on in a sandbox, so leave it out")
+    return chosen
 
 
 def _limits(values: Values) -> Limits:

@@ -64,12 +64,14 @@ class ExecResult:
         timed_out: its time was up; the whole process tree was ended.
         stopped: `on_output` asked for the end; the whole process tree was ended.
         strays: processes that it left running in the background; they were ended too.
+        remarks: what else became of it that its caller should know, a sentence each.
     """
 
     exit_code: int | None
     timed_out: bool = False
     stopped: bool = False
     strays: int = 0
+    remarks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,8 @@ def find_checkout(path: Path) -> Checkout:
     """
     root = path.resolve()
     pointer = root / ".git"
+    if pointer.is_symlink():
+        raise ConfigError(f"{str(pointer)!r} is a link, which a command could replace; use --surface local")
     git_dir = pointer.resolve()
     if pointer.is_file():
         said = pointer.read_bytes()[:4_096].strip()
@@ -49,6 +51,10 @@ def find_checkout(path: Path) -> Checkout:
     return Checkout(root, git_dir, common)
 
 
+class HoldTaken(ConfigError):
+    """Somebody else works in the checkout; the text goes on from the name of who does."""
+
+
 class Hold:
     """A lock on the folder itself: nothing is made on the disk, and it ends with the process that has it."""
 
@@ -60,7 +66,7 @@ class Hold:
             doing: what is about to be done there, for the message.
 
         Raises:
-            ConfigError: somebody else has it.
+            HoldTaken: somebody else has it.
         """
         self._fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
@@ -69,9 +75,8 @@ class Hold:
             if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
                 return  # a file system without locks: then nothing keeps two sessions apart
             self.release()
-            raise ConfigError(
-                f"another session works in {str(root)!r}, so {doing} has to wait for its end; "
-                "`--surface local` works on a clone beside it"
+            raise HoldTaken(
+                f"works in {str(root)!r}, so {doing} has to wait for its end; --surface local works on a clone beside it"
             ) from error
 
     def release(self) -> None:

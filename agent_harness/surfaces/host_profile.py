@@ -1,7 +1,7 @@
 """The `host` surface's profile: the machine's own file system, read-only, with what is private masked and one folder writable.
 
-Masks are mounts, so order counts: first the machine, then what hides parts of it, then what is shown again inside of those, last the
-worktree and what is read-only or hidden in it. A mount point can be neither removed nor renamed from inside.
+Masks are mounts, so order counts: first the machine, then what hides parts of it, then what is shown again inside of those, last
+the worktree and what is read-only or hidden in it. A mount point can be neither removed nor renamed from inside.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from pathlib import Path
 from agent_harness.errors import ConfigError
 from agent_harness.surfaces import bwrap
 from agent_harness.surfaces.checkout import Checkout
+from agent_harness.surfaces.paths import Denied, decode
+from agent_harness.surfaces.tree import Tree
 
 TOOLS = "/run/agent-harness"
 TEMPORARY = ("/tmp", "/var/tmp", "/run", "/var/run")
@@ -31,7 +33,7 @@ STARTUP = (
     *(".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".profile", ".zshrc", ".zshenv", ".zprofile", ".zlogin"),
     *(".gitconfig", ".netrc", ".npmrc", ".pypirc", ".inputrc", ".vimrc", ".tmux.conf"),
 )
-"""Files of the home that programs obey. They are empty and read-only inside, so that a write to one fails and does not get lost."""
+"""Files of the home that programs obey. Empty and read-only inside, so that a write to one fails and does not get lost."""
 PASSED_ON = re.compile(
     r"LANG|LANGUAGE|LC_\w+|TZ|JAVA_HOME|JDK_HOME|NVM_DIR|NVM_BIN|PYENV_ROOT|RBENV_ROOT|RUSTUP_HOME|RUSTUP_TOOLCHAIN|CARGO_HOME|GOPATH"
     r"|GOROOT|VIRTUAL_ENV|CONDA_PREFIX|SDKMAN_DIR|VOLTA_HOME|SSL_CERT_FILE|SSL_CERT_DIR|NODE_EXTRA_CA_CERTS|REQUESTS_CA_BUNDLE"
@@ -39,7 +41,7 @@ PASSED_ON = re.compile(
     re.IGNORECASE,
 )
 """Variables of the person that say where things are. A proxy's URL that holds a password is not passed on."""
-MAX_MASKED = 2_000  # mounts: bubblewrap takes at most 9,000 words
+MAX_MASKED = 2_000  # mounts of three words each; bubblewrap takes at most 9,000 words
 CREDENTIAL_IN_CONFIG = re.compile(rb"(?<=://)[^/@\s\"]+@|(?im:^[ \t]*extraheader\s*=.*$)")
 
 
@@ -182,9 +184,6 @@ class HostProfile:
             args += ["--ro-bind", str(self.config), str(self.checkout.common_dir / "config")]
         for path in self.denied:
             args += self._mask(Path(root, os.fsdecode(path)))
-        for path in self.private:
-            if _below(path, [self.checkout.root]):
-                args += ["--size", str(bwrap.MIB), "--perms", "0700", "--tmpfs", str(path)]
         for path in listening():
             if _below(Path(path), [self.checkout.root]) and _is_socket(Path(path)):
                 args += ["--ro-bind", str(self.empty[0]), path]
@@ -206,24 +205,46 @@ class HostProfile:
         return [*args, "--remount-ro", TOOLS]
 
 
-def refuse_unconfinable(checkout: Checkout, home: Path, private: Sequence[Path]) -> None:
-    """Find out whether the masks would leave anything to work in.
+def refuse_unusable(checkout: Checkout, home: Path, private: Sequence[Path], *, confined: bool) -> None:
+    """Find out whether the session's folder can be told from the checkout, and whether the masks leave anything to work in.
 
     Raises:
         ConfigError: they would not.
     """
     root = checkout.root
-    if home == Path("/"):
+    for folder in private:
+        if root.is_relative_to(folder) or folder.is_relative_to(root):
+            raise ConfigError(
+                f"the checkout {str(root)!r} and {str(folder)!r}, where sessions are kept, lie in each other; set "
+                "AGENT_HARNESS_HOME to a folder elsewhere, or use --surface local"
+            )
+    if confined and home == Path("/"):
         raise ConfigError(
             "HOME is '/', which cannot be hidden from commands; set HOME to a folder of yours, or use --surface local"
         )
-    if home.is_relative_to(root):
+    if confined and home.is_relative_to(root):
         raise ConfigError(f"the checkout {str(root)!r} holds your home, which commands must not see; use --surface local")
-    for folder in private:
-        if root.is_relative_to(folder):
-            raise ConfigError(
-                f"the checkout {str(root)!r} lies in {str(folder)!r}, which commands must not see; move one of them"
-            )
+
+
+def to_mask(tree: Tree, denied: Denied) -> tuple[bytes, ...]:
+    """Denied files and folders in the worktree, without what lies below one. `.git` is none: it is read-only.
+
+    Raises:
+        ConfigError: more of them than mounts can be made.
+    """
+    by_path = any("/" in glob for glob in denied.globs)
+    names: dict[bytes, bool] = {}
+    found: set[bytes] = set()
+    for path in tree.nodes:
+        folder, _, name = path.rpartition(b"/")
+        if name not in names:
+            names[name] = name.lower() != b".git" and denied(decode(name))
+        if folder in found or names[name] or (by_path and name.lower() != b".git" and denied(decode(path))):
+            found.add(path)
+    top = tuple(path for path in found if path.rpartition(b"/")[0] not in found)
+    if len(top) > MAX_MASKED:
+        raise ConfigError(f"{len(top):,} files have denied names, and at most {MAX_MASKED:,} can be hidden; use --surface local")
+    return top
 
 
 def without_credentials(config: bytes) -> bytes | None:
@@ -244,8 +265,7 @@ def listening() -> list[str]:
 def _named(environ: Mapping[str, str]) -> Iterator[str]:
     """Sockets that the environment names: of agents, of the desktop's bus, of a container engine."""
     for value in environ.values():
-        for found in re.findall(r"(?:^|unix:(?:path=|//)?)(/[^,;\s\0]+)", value):
-            yield found
+        yield from re.findall(r"(?:^|unix:(?:path=|//)?)(/[^,;\s\0]+)", value)
 
 
 def _is_socket(path: Path) -> bool:

@@ -19,12 +19,21 @@ import anyio.to_thread
 from anyio.abc import Process
 
 from agent_harness.errors import ToolFailed
+from agent_harness.surfaces import bwrap
 from agent_harness.surfaces.base import ExecResult, OnOutput
 
 MARK = "AGENT_HARNESS_COMMAND"
 GRACE_S = 2.0  # between TERM and KILL, so that test runners can clean up
 ROUNDS = 20  # looks for processes that start others faster than they are ended
 READ_BYTES = 1 << 16
+
+
+def plain_environment(environ: Mapping[str, str], root: str) -> dict[str, str]:
+    """What a command finds: the person's variables, and what keeps programs from waiting for a person."""
+    rg = bwrap.find_rg()
+    path = [environ.get("PATH") or os.defpath, *([] if rg is None else [str(Path(rg).parent)])]
+    ours = {name: value for name, value in bwrap.environment().items() if name not in ("PATH", "HOME", "PYTHONPYCACHEPREFIX")}
+    return {"HOME": str(Path.home()), **environ, **ours, "PATH": ":".join(path), "TMPDIR": f"{root}/.agent/tmp"}
 
 
 async def run_plain(
@@ -42,7 +51,15 @@ async def run_plain(
     read_end, write_end = os.pipe2(os.O_CLOEXEC)
     os.set_blocking(read_end, False)
     try:
-        process = await _start(argv, cwd, {**env, MARK: mark}, write_end, bool(stdin))
+        process = await anyio.open_process(
+            list(argv),
+            stdin=PIPE if stdin else DEVNULL,
+            stdout=write_end,
+            stderr=write_end,
+            cwd=cwd,
+            env={**env, MARK: mark},
+            start_new_session=True,
+        )
     except OSError as error:
         os.close(read_end)
         if on_output is not None:
@@ -75,19 +92,6 @@ async def run_plain(
         stopped=stopped,
         strays=0 if ended_by_us else strays,
     )
-
-
-async def _start(argv: Sequence[str], cwd: Path, env: Mapping[str, str], output: int, feeds: bool) -> Process:
-    with anyio.CancelScope(shield=True):  # cancelled half-way, nobody would end what was started
-        return await anyio.open_process(
-            list(argv),
-            stdin=PIPE if feeds else DEVNULL,
-            stdout=output,
-            stderr=output,
-            cwd=cwd,
-            env=env,
-            start_new_session=True,
-        )
 
 
 async def _follow(process: Process, read_end: int, on_output: OnOutput | None, stdin: bytes) -> bool:

@@ -9,23 +9,24 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from hashlib import new
 from pathlib import Path
 
 import anyio.to_thread
 
 from agent_harness.inert_git import PRIVATE_CONFIGS, Git
 from agent_harness.surfaces.checkout import Checkout
+from agent_harness.surfaces.host_facts import Config, git_home
+from agent_harness.surfaces.kept import blob_id
 from agent_harness.tasks import task_group
 
 RESIZING = frozenset({b"text", b"eol", b"crlf", b"ident"})
 """Attributes by which a checked-out file can differ from its blob; then its length does, too."""
 REWRITING = frozenset({b"filter", b"working-tree-encoding"})
 """Attributes by which it can differ at the same length."""
-CONVERTING = re.compile(rb"autocrlf|\beol\b|attributesfile", re.IGNORECASE)
+CONVERTING = ("core.autocrlf", "core.eol")
 TRACKED = re.compile(rb"H (100644|100755) ([0-9a-f]{40,64}) 0\t(.*)", re.DOTALL)
 
 
@@ -59,33 +60,43 @@ class PrivateRepository:
         self.checkout = checkout
         self._converts = self._converts_all = True
 
-    async def create(self, config: Mapping[str, Sequence[str]]) -> None:
+    async def create(self, config: Config, home: Path | None = None, environ: Mapping[str, str] = os.environ) -> None:
         """Lay it out.
 
         Args:
-            config: what the person's repository is configured to.
+            config: what git is configured to there: the machine's, the person's, the repository's.
+            home: of the person; None = of whoever runs this.
+            environ: of the person.
         """
-        await anyio.to_thread.run_sync(self._create, config.get("extensions.objectformat", ("sha1",))[-1])
+        await anyio.to_thread.run_sync(self._create, config, home or Path.home(), environ)
 
-    def _create(self, object_format: str) -> None:
+    def _create(self, config: Config, home: Path, environ: Mapping[str, str]) -> None:
         theirs = self.checkout
         for name in ("objects/info", "objects/pack", "refs/heads", "info"):
             (self.folder / name).mkdir(parents=True, exist_ok=True)
         (self.folder / "HEAD").write_text("ref: refs/heads/nothing\n", encoding="utf-8")
+        object_format = config.get("extensions.objectformat", ("sha1",))[-1]
         (self.folder / "config").write_text(PRIVATE_CONFIGS[object_format], encoding="utf-8")
         (self.folder / "objects/info/alternates").write_bytes(os.fsencode(theirs.common_dir / "objects") + b"\n")
         with suppress(FileNotFoundError):
             shutil.copy2(theirs.git_dir / "index", self.folder / "index")
         for shared in theirs.git_dir.glob("sharedindex.*"):
             (self.folder / shared.name).symlink_to(shared)
-        home = _config_home()
-        attributes = (Path("/etc/gitattributes"), home / "attributes", theirs.common_dir / "info/attributes")
-        (self.folder / "info/attributes").write_bytes(b"\n".join(map(_bytes, attributes)))
-        excludes = (home / "ignore", theirs.common_dir / "info/exclude")
-        (self.folder / "info/exclude").write_bytes(b"\n".join(map(_bytes, excludes)))
-        configured = (Path("/etc/gitconfig"), Path.home() / ".gitconfig", home / "config", theirs.common_dir / "config")
-        self._converts_all = any(CONVERTING.search(_bytes(path)) for path in configured)
-        self._converts = self._converts_all or any(_bytes(path).strip() for path in attributes)
+        given = git_home(home, environ)
+        attributes = _configured(config, "core.attributesfile", home, given / "attributes")
+        ignores = _configured(config, "core.excludesfile", home, given / "ignore")
+        parts = {
+            "attributes": (Path("/etc/gitattributes"), attributes),
+            "info/attributes": (theirs.common_dir / "info/attributes",),
+            "excludes": (ignores,),
+            "info/exclude": (theirs.common_dir / "info/exclude",),
+        }
+        for name, sources in parts.items():
+            (self.folder / name).write_bytes(b"\n".join(map(_bytes, sources)))
+        self._converts_all = any(config.get(key, ("false",))[-1] not in ("false", "native") for key in CONVERTING)
+        self._converts = self._converts_all or any(
+            (self.folder / name).read_bytes().strip() for name in ("attributes", "info/attributes")
+        )
 
     async def _ask(self, *args: str, stdin: bytes = b"", ok: tuple[int, ...] = (0,)) -> bytes:
         result = await self._git.run(*args, git_dir=self.folder, work_tree=self.checkout.root, stdin=stdin, ok=ok)
@@ -140,7 +151,7 @@ class PrivateRepository:
             where = os.fsencode(self.checkout.root) + b"/" + path
             with suppress(OSError):
                 as_long = size.isdigit() and os.lstat(where).st_size == int(size)
-                if not as_long or (path in doubtful and _blob_id(where, int(size), len(clean[path])) != clean[path]):
+                if not as_long or (path in doubtful and blob_id(where, int(size), len(clean[path])) != clean[path]):
                     other.add(path)
         return other
 
@@ -153,13 +164,14 @@ class PrivateRepository:
         """Files that git neither tracks nor ignores; nested repositories end in a slash."""
         return set((await self._ask("ls-files", "-o", "-z", "--exclude-standard")).split(b"\0")) - {b""}
 
-    async def commit(self, base: str, paths: Collection[bytes], message: str, ref: str) -> str | None:
+    async def commit(self, base: str, present: Collection[bytes], gone: Collection[bytes], message: str, ref: str) -> str | None:
         """Commit these paths, as they lie in the checkout or without them, on top of the base; None when nothing differs.
 
         git's own conversions are applied, no filter. The ref is made to point to it.
         """
-        names = b"".join(path + b"\0" for path in sorted(paths))
-        await self._ask("update-index", "--add", "--remove", "--replace", "-z", "--stdin", stdin=names)
+        for paths, how in ((gone, ("--force-remove",)), (present, ("--add", "--replace"))):
+            names = b"".join(path + b"\0" for path in sorted(paths))
+            await self._ask("update-index", *how, "-z", "--stdin", stdin=names)
         tree = (await self._git.run("write-tree", git_dir=self.folder)).text
         before = (await self._git.run("rev-parse", f"{base}^{{tree}}", git_dir=self.folder)).text
         if tree == before:
@@ -172,6 +184,16 @@ class PrivateRepository:
         made = await self._git.run("commit-tree", tree, "-p", base, git_dir=self.folder, stdin=message.encode(), env=who)
         await self._git.run("update-ref", ref, made.text, git_dir=self.folder)
         return made.text
+
+    async def bundle(self, base: str, ref: str, to: Path) -> None:
+        """Write what the ref has on top of the base."""
+        await self._git.run("bundle", "create", "-q", str(to), f"{base}..{ref}", git_dir=self.folder)
+
+    async def blobs(self, ids: Collection[bytes], to: Path) -> dict[bytes, tuple[int, int]]:
+        """Write the bytes of blobs into one file; id -> offset and size there. Those that are gone are not in it."""
+        asked = b"".join(each + b"\n" for each in sorted(ids))
+        await self._git.run("cat-file", "--batch", "--buffer", git_dir=self.folder, stdin=asked, stdout_file=to, timeout_s=600)
+        return await anyio.to_thread.run_sync(_read_batch, to)
 
     async def is_clean(self, base: str) -> bool:
         """Whether index and files are those of that commit, and nothing untracked lies about that is not ignored."""
@@ -225,8 +247,24 @@ def _read_index(listing: bytes) -> tuple[dict[bytes, bytes], frozenset[bytes]]:
     return found, frozenset(names)
 
 
-def _config_home() -> Path:
-    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "git"
+def _configured(config: Config, key: str, home: Path, default: Path) -> Path:
+    value = config.get(key, ("",))[-1]
+    if not value:
+        return default
+    return home / value.removeprefix("~/") if value.startswith("~/") else Path("/", value)
+
+
+def _read_batch(answers: Path) -> dict[bytes, tuple[int, int]]:
+    """Where each blob lies in the answers of `cat-file --batch`."""
+    found: dict[bytes, tuple[int, int]] = {}
+    with answers.open("rb") as file:
+        while header := file.readline():
+            words = header.split()
+            if len(words) == 3 and words[1] == b"blob":
+                found[words[0]] = (file.tell(), int(words[2]))
+            if len(words) == 3:
+                file.seek(int(words[2]) + 1, os.SEEK_CUR)
+    return found
 
 
 def _bytes(path: Path) -> bytes:
@@ -234,13 +272,3 @@ def _bytes(path: Path) -> bytes:
         return path.read_bytes()
     except OSError:
         return b""
-
-
-def _blob_id(where: bytes, size: int, digits: int) -> bytes:
-    """The id that git would give these bytes as they are."""
-    digest = new("sha1" if digits == 40 else "sha256", b"blob %d\0" % size, usedforsecurity=False)
-    fd = os.open(where, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(fd, "rb") as file:
-        while piece := file.read(1 << 20):
-            digest.update(piece)
-    return digest.hexdigest().encode()

@@ -34,12 +34,13 @@ class Sandbox:
         self._first: int | None = None
 
     @classmethod
-    async def start(cls, profile: bwrap.AnyProfile, most: int = pids.MOST) -> Sandbox | None:
+    async def start(cls, profile: bwrap.AnyProfile, most: int = pids.MOST, cwd: str = bwrap.WORKSPACE) -> Sandbox | None:
         """Start it and wait until its server answers; None when there is no Python inside to run the server.
 
         Args:
             profile: what it is given.
             most: processes that there may be in it at once.
+            cwd: a folder that is there inside.
 
         Raises:
             SurfaceError: it did not start; says what bubblewrap said.
@@ -53,7 +54,7 @@ class Sandbox:
         group = pids.make_group(most)
         mounts = ("--ro-bind", str(SERVER), inside)
         try:
-            with bwrap.command(profile, server, extra=mounts) as (line, fds):
+            with bwrap.command(profile, server, cwd=cwd, extra=mounts) as (line, fds):
                 process = await patiently(
                     lambda: anyio.open_process(
                         line if group is None else group.entering(line),

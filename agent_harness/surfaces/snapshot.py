@@ -8,73 +8,34 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
 
 from agent_harness.errors import ConfigError
+from agent_harness.surfaces.kept import (
+    GONE,
+    LEFT_OUT,
+    NOTHING,
+    PIECE,
+    Kept,
+    content_digest,
+    keep,
+    kept,
+    read_lines,
+    same_bytes,
+    write_lines,
+)
 from agent_harness.surfaces.paths import SKIPPED, decode, shown
-from agent_harness.surfaces.tree import Token, Tree
+from agent_harness.surfaces.tree import Tree
 
 MAX_IGNORED_FILE = 1 << 20  # bytes; an ignored file that is larger is left out
 MAX_IGNORED = 64 << 20  # bytes of all ignored files together
 SPARE = 256 << 20  # bytes that a snapshot leaves free on the disk it is written to
 MAX_DIGEST = 1 << 20  # bytes of a file whose end is told by its content, too
-READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-PIECE = 1 << 20
-NOTHING, LEFT_OUT = b"folder", b"none"
-
-
-class Kept(NamedTuple):
-    """What was there, and where its bytes are.
-
-    Attributes:
-        mode: kind and permission bits.
-        source: `folder`; `git:<blob id>`; `own:<offset>` in the session's content file; `none` when they were left out.
-    """
-
-    mode: int
-    size: int
-    mtime_ns: int
-    ctime_ns: int
-    ino: int
-    source: bytes
-
-    @property
-    def token(self) -> Token:
-        """As `tree.token`."""
-        return self.ino, self.size, self.mtime_ns, self.ctime_ns, self.mode
-
-    def is_still(self, found: os.stat_result | None) -> bool:
-        """Whether nothing happened to it since; of a folder its kind and mode."""
-        if found is None or found.st_mode != self.mode:
-            return False
-        return stat.S_ISDIR(self.mode) or self.token == _token(found)
-
-
-class End(NamedTuple):
-    """What a session left at a path: nothing when `mode` is 0; `digest` is empty when the file was too large."""
-
-    mode: int
-    size: int
-    mtime_ns: int
-    ctime_ns: int
-    ino: int
-    digest: bytes
-
-    def is_still(self, found: os.stat_result | None) -> bool:
-        """Whether the path is as the session left it, by its stat data alone."""
-        if found is None or self.mode == 0:
-            return found is None and self.mode == 0
-        if found.st_mode != self.mode:
-            return False
-        return stat.S_ISDIR(self.mode) or (self.ino, self.size, self.mtime_ns, self.ctime_ns, self.mode) == _token(found)
-
-
-def _token(found: os.stat_result) -> Token:
-    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_mode
+GIT_ENTRY, REPOSITORY = b"git-entry", b"repository"
+Now = Mapping[bytes, os.stat_result | None]
+"""Path -> what is there now; None when nothing is."""
 
 
 @dataclass
@@ -85,7 +46,7 @@ class Snapshot:
         entries: path -> what was there.
         git_entries: paths named `.git`, never looked into.
         repositories: folders that were repositories.
-        left_out: paths whose bytes are not kept, and why.
+        left_out: paths whose bytes are not kept, and why; known only to whoever took it.
     """
 
     folder: Path
@@ -94,21 +55,59 @@ class Snapshot:
     repositories: frozenset[bytes]
     left_out: dict[bytes, str]
 
-    def changes(self, tree: Tree) -> dict[bytes, os.stat_result | None]:
-        """Every path that is not as it was: what is there now, None when nothing is."""
-        now = tree.nodes
-        changed: dict[bytes, os.stat_result | None] = {
-            path: now.get(path) for path, kept in self.entries.items() if not kept.is_still(now.get(path))
-        }
-        changed.update((path, now[path]) for path in now.keys() - self.entries.keys())
-        return changed
+    @property
+    def content(self) -> Path:
+        """The bytes of the files that git does not have."""
+        return self.folder / "content"
 
-    def record_end(self, root: Path, tree: Tree) -> int:
-        """Write down what the session leaves; returns how many paths it changed."""
-        changed = self.changes(tree)
-        lines = [_line(path, _end_of(root, path, found)) for path, found in changed.items()]
-        _write(self.folder / "end", lines)
-        return len(changed)
+    def touched(self, tree: Tree) -> dict[bytes, os.stat_result | None]:
+        """Every path to which anything happened, be it only that it was written as it was."""
+        now = tree.nodes
+        found: dict[bytes, os.stat_result | None] = {
+            path: now.get(path) for path, before in self.entries.items() if not before.is_still(now.get(path))
+        }
+        found.update((path, now[path]) for path in now.keys() - self.entries.keys())
+        return found
+
+    def changed(self, root: Path, tree: Tree) -> dict[bytes, os.stat_result | None]:
+        """Every path whose kind, mode or bytes are others. A file whose bytes were left out counts when it was touched."""
+        base = os.fsencode(root) + b"/"
+        return {
+            path: found
+            for path, found in self.touched(tree).items()
+            if differs(base + path, self.entries.get(path, GONE), found, self.content)
+        }
+
+    def record_end(self, root: Path, tree: Tree) -> None:
+        """Write down what the session leaves."""
+        base = os.fsencode(root) + b"/"
+        write_lines(self.folder / "end", ((path, _end_of(base + path, found)) for path, found in self.touched(tree).items()))
+
+
+def differs(where: bytes, wanted: Kept, found: os.stat_result | None, content: Path) -> bool:
+    """Whether kind, mode or bytes at a path are not the wanted ones."""
+    if found is None or wanted.mode == 0:
+        return (found is None) != (wanted.mode == 0)
+    if stat.S_ISLNK(wanted.mode) and stat.S_ISLNK(found.st_mode):
+        return not same_bytes(where, wanted, content)
+    if found.st_mode != wanted.mode:
+        return True
+    return not stat.S_ISDIR(wanted.mode) and not same_bytes(where, wanted, content)
+
+
+def _end_of(where: bytes, found: os.stat_result | None) -> Kept:
+    if found is None:
+        return GONE
+    small = stat.S_ISREG(found.st_mode) and found.st_size <= MAX_DIGEST
+    return kept(found, content_digest(where) if small else LEFT_OUT)
+
+
+def is_end(where: bytes, end: Kept, found: os.stat_result | None) -> bool:
+    """Whether a path is as the session left it: by its stat data, or else by its content."""
+    if end.is_still(found):
+        return True
+    same = found is not None and (found.st_mode, found.st_size) == (end.mode, end.size)
+    return same and end.source.startswith(b"sha:") and content_digest(where) == end.source
 
 
 def own_files(tree: Tree, clean: Mapping[bytes, bytes]) -> dict[bytes, int]:
@@ -128,7 +127,8 @@ def take(root: Path, tree: Tree, clean: Mapping[bytes, bytes], optional: Collect
         root: the checkout.
         tree: the look at it.
         clean: path -> id of the blob that has a file's bytes.
-        optional: files that are left out when they are too large: ignored ones, and what a filter can make again.
+        optional: files that are left out when they are too large: ignored ones, those of repositories in the repository, and
+            what a filter can make again.
         folder: where it is written.
 
     Raises:
@@ -138,30 +138,51 @@ def take(root: Path, tree: Tree, clean: Mapping[bytes, bytes], optional: Collect
     left_out = dict.fromkeys(tree.unreadable, "a folder that cannot be listed")
     chosen = _choose(own, optional, left_out)
     folder.mkdir(mode=0o700, exist_ok=True)
-    _refuse_without_room(folder, sum(own[path] for path in chosen))
+    refuse_without_room(folder, sum(own[path] for path in chosen))
     entries: dict[bytes, Kept] = {}
     base = os.fsencode(root) + b"/"
     with (folder / "content").open("wb") as content:
         for path, found in tree.nodes.items():
-            mode = found.st_mode
-            if stat.S_ISDIR(mode):
+            if stat.S_ISDIR(found.st_mode):
                 source = NOTHING
             elif path in clean:
                 source = b"git:" + clean[path]
-            elif path in chosen or stat.S_ISLNK(mode):
-                source = _keep(base + path, found, content)
+            elif path in chosen or stat.S_ISLNK(found.st_mode):
+                source = keep(base + path, found, content)
                 if source == LEFT_OUT:
                     left_out[path] = "it cannot be read"
             else:
                 source = LEFT_OUT
-            entries[path] = Kept(mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino, source)
+            entries[path] = kept(found, source)
         content.flush()
         os.fdatasync(content.fileno())
     snapshot = Snapshot(folder, entries, frozenset(tree.git_entries), frozenset(tree.repositories()), left_out)
-    heads = [_line(path, Kept(0, 0, 0, 0, 0, b"git-entry")) for path in sorted(snapshot.git_entries)]
-    heads += [_line(path, Kept(0, 0, 0, 0, 0, b"repository")) for path in sorted(snapshot.repositories)]
-    _write(folder / "start", [*heads, *(_line(path, kept) for path, kept in entries.items())])
+    special = [(path, GONE._replace(source=GIT_ENTRY)) for path in sorted(snapshot.git_entries)]
+    special += [(path, GONE._replace(source=REPOSITORY)) for path in sorted(snapshot.repositories)]
+    write_lines(folder / "start", [*special, *entries.items()])
     return snapshot
+
+
+def take_part(root: Path, now: Now, folder: Path) -> None:
+    """Write a snapshot of some paths alone, also of those at which there is nothing; all bytes are copied.
+
+    Raises:
+        ConfigError: the disk has no room for it.
+    """
+    folder.mkdir(mode=0o700)
+    refuse_without_room(folder, sum(found.st_size for found in now.values() if found and stat.S_ISREG(found.st_mode)))
+    base = os.fsencode(root) + b"/"
+    entries: list[tuple[bytes, Kept]] = []
+    with (folder / "content").open("wb") as content:
+        for path, found in now.items():
+            if found is None:
+                entries.append((path, GONE))
+            else:
+                source = NOTHING if stat.S_ISDIR(found.st_mode) else keep(base + path, found, content)
+                entries.append((path, kept(found, source)))
+        content.flush()
+        os.fdatasync(content.fileno())
+    write_lines(folder / "start", entries)
 
 
 def _choose(own: Mapping[bytes, int], optional: Collection[bytes], left_out: dict[bytes, str]) -> set[bytes]:
@@ -171,7 +192,7 @@ def _choose(own: Mapping[bytes, int], optional: Collection[bytes], left_out: dic
     skipped = {name.encode() for name in SKIPPED}
     for path in sorted(own.keys() & set(optional), key=lambda each: (not skipped.isdisjoint(each.split(b"/")), each)):
         if own[path] > MAX_IGNORED_FILE:
-            left_out[path] = f"ignored, and larger than {MAX_IGNORED_FILE >> 20} MiB"
+            left_out[path] = f"ignored, or of a repository inside, and larger than {MAX_IGNORED_FILE >> 20} MiB"
         elif own[path] > room:
             left_out[path] = f"ignored, and all ignored files together are larger than {MAX_IGNORED >> 20} MiB"
         else:
@@ -180,74 +201,19 @@ def _choose(own: Mapping[bytes, int], optional: Collection[bytes], left_out: dic
     return chosen
 
 
-def _refuse_without_room(folder: Path, needed: int) -> None:
+def refuse_without_room(folder: Path, needed: int) -> None:
+    """Find out whether so many bytes can be written there.
+
+    Raises:
+        ConfigError: they cannot.
+    """
     about = os.statvfs(folder)
     free = about.f_bavail * about.f_frsize
     if needed > PIECE and needed + SPARE > free:
         raise ConfigError(
-            f"the files that git does not have are {needed >> 20:,} MiB, and {str(folder)!r} has {free >> 20:,} MiB free for the "
-            "snapshot of them; ignore or move large ones, set AGENT_HARNESS_HOME to a larger disk, or use --surface local"
+            f"the files to keep are {needed >> 20:,} MiB, and {str(folder)!r} has {free >> 20:,} MiB free for them; "
+            "ignore or move large ones, set AGENT_HARNESS_HOME to a larger disk, or use --surface local"
         )
-
-
-def _keep(where: bytes, found: os.stat_result, content: BinaryIO) -> bytes:
-    """Copy a file's bytes, or where a link points to."""
-    offset = content.tell()
-    try:
-        if stat.S_ISLNK(found.st_mode):
-            content.write(os.readlink(where))  # noqa: PTH115 - bytes
-        else:
-            with os.fdopen(os.open(where, READ), "rb", buffering=0) as file:
-                left = found.st_size  # a file that grows meanwhile is kept as long as it was
-                while left and (piece := file.read(min(left, PIECE))):
-                    content.write(piece)
-                    left -= len(piece)
-            content.write(b"\0" * left)
-    except OSError:
-        content.seek(offset)
-        content.truncate()
-        return LEFT_OUT
-    return b"own:%d" % offset
-
-
-def _end_of(root: Path, path: bytes, found: os.stat_result | None) -> End:
-    if found is None:
-        return End(0, 0, 0, 0, 0, b"")
-    digest = content_digest(root, path) if stat.S_ISREG(found.st_mode) and found.st_size <= MAX_DIGEST else b""
-    return End(found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino, digest)
-
-
-def content_digest(root: Path, path: bytes) -> bytes:
-    """SHA-256 of a file, in hex; empty when it can't be read."""
-    digest = sha256()
-    try:
-        with os.fdopen(os.open(os.fsencode(root) + b"/" + path, READ), "rb", buffering=0) as file:
-            while piece := file.read(PIECE):
-                digest.update(piece)
-    except OSError:
-        return b""
-    return digest.hexdigest().encode()
-
-
-def _line(path: bytes, entry: Kept | End) -> bytes:
-    return b"%o %d %d %d %d %s\t%s" % (*entry, path)
-
-
-def _write(file: Path, lines: Iterable[bytes]) -> None:
-    part = file.with_suffix(".part")
-    with part.open("wb") as out:
-        out.write(b"".join(line + b"\0" for line in lines))
-        out.flush()
-        os.fdatasync(out.fileno())
-    part.replace(file)
-
-
-def _lines(file: Path) -> Iterator[tuple[bytes, tuple[int, int, int, int, int], bytes]]:
-    for line in file.read_bytes().split(b"\0"):
-        about, tab, path = line.partition(b"\t")
-        if tab:
-            mode, size, mtime, ctime, ino, last = about.split(b" ", 5)
-            yield path, (int(mode, 8), int(size), int(mtime), int(ctime), int(ino)), last
 
 
 def load(folder: Path) -> Snapshot | None:
@@ -255,20 +221,18 @@ def load(folder: Path) -> Snapshot | None:
     if not (folder / "start").exists():
         return None
     entries: dict[bytes, Kept] = {}
-    special: dict[bytes, set[bytes]] = {b"git-entry": set(), b"repository": set()}
-    for path, numbers, source in _lines(folder / "start"):
-        if source in special:
-            special[source].add(path)
+    special: dict[bytes, set[bytes]] = {GIT_ENTRY: set(), REPOSITORY: set()}
+    for path, entry in read_lines(folder / "start"):
+        if entry.source in special:
+            special[entry.source].add(path)
         else:
-            entries[path] = Kept(*numbers, source)
-    return Snapshot(folder, entries, frozenset(special[b"git-entry"]), frozenset(special[b"repository"]), {})
+            entries[path] = entry
+    return Snapshot(folder, entries, frozenset(special[GIT_ENTRY]), frozenset(special[REPOSITORY]), {})
 
 
-def load_end(folder: Path) -> dict[bytes, End] | None:
+def load_end(folder: Path) -> dict[bytes, Kept] | None:
     """What the session left: path -> its end; None when it was broken off before it could write that down."""
-    if not (folder / "end").exists():
-        return None
-    return {path: End(*numbers, digest) for path, numbers, digest in _lines(folder / "end")}
+    return dict(read_lines(folder / "end")) if (folder / "end").exists() else None
 
 
 def describe_left_out(left_out: Mapping[bytes, str]) -> str:

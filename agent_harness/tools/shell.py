@@ -62,7 +62,8 @@ async def _run(arguments: RunShellArguments, ctx: ToolContext, note: str) -> Out
         on_output=spool.feed,
     )
     spool.finish()
-    notes = [note, _hint(spool.text_seen), await _keep_cwd(ctx), _strays(ended), _end(ended, arguments.timeout_s)]
+    remarks = [f"[{remark}]" for remark in ended.remarks]
+    notes = [note, _hint(spool.text_seen), await _keep_cwd(ctx), _strays(ended), *remarks, _end(ended, arguments.timeout_s)]
     text = spool.render(ctx.call_id)
     if not text:
         text = "(no output)\n"

@@ -13,12 +13,23 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"__main__"}),
     frozenset({"cli"}),
     frozenset(
-        {"demo", "completion", "examples", "headless", "history", "doctor", "republish", "settings_load", "settings_values"}
+        {
+            "demo",
+            "completion",
+            "examples",
+            "headless",
+            "history",
+            "doctor",
+            "republish",
+            "restore",
+            "settings_load",
+            "settings_values",
+        }
     ),
     frozenset({"build"}),
     frozenset({"session"}),
     frozenset({"loop", "publishing", "assignment", "reporting", "nested", "notify", "jobs"}),
-    frozenset({"dispatcher", "model", "calls", "clip", "origins", "guidance", "uncommitted"}),
+    frozenset({"dispatcher", "model", "calls", "clip", "in_place", "origins", "guidance", "uncommitted"}),
     frozenset({"tools", "guards", "hooks"}),
     frozenset({"surfaces", "inert_git", "transport", "github_settings"}),
     frozenset({"trace", "archive"}),
