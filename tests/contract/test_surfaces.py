@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from agent_harness.errors import SurfaceError, ToolFailed
 from agent_harness.surfaces.base import Surface
+from tests.fakes.host_checkout import make_checkout, opened_host
 from tests.fakes.local_origin import opened_local, shell
 from tests.fakes.memory_surface import MemorySurface
 from tests.sessions.rig import git
@@ -82,6 +83,12 @@ class Case:
     name: str
     opened: Callable[[Path], AbstractAsyncContextManager[Surface]]
     runs_commands: bool
+    branch: str = "agent/test"
+    """What is checked out."""
+    read_only_git: bool = True
+    """The model's commands cannot write `.git`."""
+    commits: bool = True
+    """The harness's own can."""
 
 
 @asynccontextmanager
@@ -102,7 +109,21 @@ async def local(folder: Path) -> AsyncGenerator[Surface]:
         yield surface
 
 
-SURFACES = (Case("memory", memory, runs_commands=False), Case("local", local, runs_commands=True))
+@asynccontextmanager
+async def host(folder: Path, *, confined: bool = True) -> AsyncGenerator[Surface]:
+    async with opened_host(make_checkout(folder, FILES), DENY, confined=confined) as surface:
+        for name, target in LINKS.items():
+            assert surface.host_root is not None
+            (surface.host_root / name).symlink_to(target)
+        yield surface
+
+
+SURFACES = (
+    Case("memory", memory, runs_commands=False),
+    Case("local", local, runs_commands=True),
+    Case("host", host, runs_commands=True, branch="main", commits=False),
+    Case("unconfined", partial(host, confined=False), runs_commands=True, branch="main", read_only_git=False, commits=False),
+)
 
 
 @pytest.fixture(params=SURFACES, ids=lambda case: case.name)
@@ -310,11 +331,11 @@ async def test_a_command_starts_where_it_is_told(running: Surface) -> None:
 
 async def test_when_the_time_is_up_the_whole_tree_is_ended_and_its_output_kept(running: Surface) -> None:
     with anyio.fail_after(20):
-        result, said = await shell(running, "echo begun; (trap '' TERM; setsid sleep 600 & sleep 600)", timeout_s=0.5)
+        result, said = await shell(running, "echo begun; (trap '' TERM; setsid sleep 61237 & sleep 61237)", timeout_s=0.5)
     assert (result.exit_code, result.timed_out) == (None, True)
     assert said == "begun\n"
-    _, left = await shell(running, "cat /proc/[0-9]*/comm")
-    assert "sleep" not in left
+    _, left = await shell(running, "cat /proc/[0-9]*/cmdline")
+    assert "61237" not in left
 
 
 async def test_cancelling_ends_the_whole_tree_before_it_returns(running: Surface) -> None:
@@ -324,9 +345,9 @@ async def test_cancelling_ends_the_whole_tree_before_it_returns(running: Surface
             def begun(_data: bytes) -> None:
                 tasks.cancel_scope.cancel()
 
-            await running.exec(["bash", "-c", "setsid sleep 600 & echo begun; sleep 600"], on_output=begun)
-        _, left = await shell(running, "cat /proc/[0-9]*/comm")
-    assert "sleep" not in left
+            await running.exec(["bash", "-c", "setsid sleep 61237 & echo begun; sleep 61237"], on_output=begun)
+        _, left = await shell(running, "cat /proc/[0-9]*/cmdline")
+    assert "61237" not in left
 
 
 async def test_whoever_reads_the_output_may_end_the_command(running: Surface) -> None:
@@ -368,10 +389,19 @@ async def test_commands_run_side_by_side(running: Surface) -> None:
             tasks.start_soon(shell, running, "touch go")
 
 
-async def test_git_is_read_only_for_commands_and_writable_for_our_own(running: Surface) -> None:
-    refused, _ = await shell(running, "echo x > new.txt; git add new.txt")
-    assert refused.exit_code != 0
-    allowed, _ = await shell(running, "git add new.txt && git -c user.name=a -c user.email=a@b commit -qm new", writable_git=True)
+async def test_git_is_read_only_for_commands_and_writable_for_our_own_where_somebody_commits(
+    running: Surface, request: pytest.FixtureRequest
+) -> None:
+    case: Case = request.node.callspec.params["running"]
+    added, _ = await shell(running, "echo x > new.txt; git add new.txt")
+    assert (added.exit_code != 0) == case.read_only_git
+    commit = "git add new.txt && git -c user.name=a -c user.email=a@b commit -qm new"
+    assert running.capabilities.commits == case.commits
+    if not case.commits:
+        with pytest.raises(ToolFailed, match="own checkout"):
+            await shell(running, commit, writable_git=True)
+        return
+    allowed, _ = await shell(running, commit, writable_git=True)
     assert allowed.exit_code == 0
     _, log = await shell(running, "git log --format=%s -1; git status --short -- new.txt")
     assert log == "new\n"
@@ -415,7 +445,8 @@ async def test_a_denied_file_stays_here_although_the_repository_asks_for_it(runn
     assert set(changed) == {".gitignore", "lib/.gitignore", *LINKS}
 
 
-async def test_the_world_of_a_guard_follows_links_without_leaving(running: Surface) -> None:
+async def test_the_world_of_a_guard_follows_links_without_leaving(running: Surface, request: pytest.FixtureRequest) -> None:
+    case: Case = request.node.callspec.params["running"]
     await shell(running, "ln -s / root; ln -s lib alias; ln -s loop loop")
     world = running.world("lib")
     root = running.root
@@ -433,4 +464,4 @@ async def test_the_world_of_a_guard_follows_links_without_leaving(running: Surfa
     assert world.read_text(f"{root}/abs") is None
     assert world.realpath(f"{root}/loop")
     facts = world.git()
-    assert (facts.branch, facts.own_branch, facts.default_branch) == ("agent/test", "agent/test", "main")
+    assert (facts.branch, facts.own_branch, facts.default_branch) == (case.branch, "agent/test", "main")
