@@ -41,7 +41,7 @@ async def opened_host(
     trace.emit(SessionStarted({"repo": str(checkout), "text": "wreck it"}, "host", "none", {}, BRANCH, {}))
     environ = {"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], **environ}
     place = await take_place(runner, checkout, checkout.parent / "home", environ, confined=confined)
-    emit = (lambda _event: None) if events is None else events.append
+    emit = ([] if events is None else events).append
     surface = HostSurface(place, session, runner, BRANCH, "main", deny=deny, confined=confined, proposes=True, emit=emit)
     try:
         await surface.open()

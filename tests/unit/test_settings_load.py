@@ -176,9 +176,32 @@ def test_a_file_that_is_no_toml_is_refused_with_its_name(place: Place) -> None:
     assert str(place.file) in place.refusal()
 
 
-@pytest.mark.parametrize("surface", ["host", "e2b"])
-def test_a_surface_that_is_not_there_yet_is_refused(place: Place, surface: str) -> None:
-    assert "not available yet" in place.refusal(surface=surface)
+def test_a_surface_that_is_not_there_yet_is_refused(place: Place) -> None:
+    assert "not available yet" in place.refusal(surface="e2b")
+
+
+@pytest.mark.parametrize(
+    ("repo", "given", "surface", "pull_request"),
+    [
+        (".", {}, "host", False),
+        (".", {"surface": "auto"}, "host", False),
+        (".", {"pr": True}, "host", True),
+        (".", {"surface": "local"}, "local", True),
+        ("no/such/path", {}, "host", False),
+        ("https://git.example.com/x.git", {}, "local", True),
+        ("https://git.example.com/x.git", {"pr": False}, "local", False),
+        ("owner/name#7", {}, "local", True),
+    ],
+)
+def test_a_path_is_worked_on_in_place_without_a_pull_request_and_a_url_as_a_clone_with_one(
+    place: Place, repo: str, given: dict[str, object], surface: str, pull_request: bool
+) -> None:
+    settings = load(Flags(repo, "do it", values=given), {"HOME": str(place.home), **KEY}, place.started_in)
+    assert (settings.surface, settings.pull_request) == (surface, pull_request)
+
+
+def test_a_url_cannot_be_worked_on_in_place(place: Place) -> None:
+    assert "works in a checkout on this machine" in place.refusal(repo="https://git.example.com/x.git", surface="host")
 
 
 def test_a_file_in_the_worked_on_repository_sets_nothing(place: Place) -> None:
