@@ -36,6 +36,11 @@ from agent_harness.trace import Trace, read
 STOP_HOOK_LIMIT = 8  # times that Stop hooks may send the model back to work (design section 5)
 CLOSING_S = 30  # for saving the work and ending the surface after the session's end
 UNFINISHED = "The end was not waited for: unpublished work was not saved, and SessionEnd hooks may not have run."
+IN_PLACE = (
+    "This worktree is a person's own checkout and is changed in place; it may hold work of theirs that is not committed. Nothing "
+    "is committed, stashed, staged or pushed here, by you or for you: leave your changes in the files. .git is read-only. The "
+    "network of this machine is there."
+)
 SESSION_END_S = 10  # for SessionEnd hooks (design section 5)
 
 
@@ -193,6 +198,8 @@ class Session:
         if guidance is not None:
             self.trace.emit(Notice("repository_notes", guidance.detail))
             self.trace.emit(UserMessage(guidance.message, "harness"))
+        if not self.surface.capabilities.commits:
+            self.trace.emit(UserMessage(IN_PLACE, "harness"))
         self._say_words()
         for context in (started.context, answer.context):
             if context:
