@@ -29,7 +29,7 @@ from agent_harness.surfaces.host import REPOSITORY, SNAPSHOT
 from agent_harness.surfaces.kept import GONE, Kept
 from agent_harness.surfaces.paths import decode, shown
 from agent_harness.surfaces.private_repo import PrivateRepository
-from agent_harness.surfaces.snapshot import Snapshot, is_end, load, load_end, take_part
+from agent_harness.surfaces.snapshot import Snapshot, differs, is_end, load, load_end, take_part
 from agent_harness.surfaces.tree import Tree, walk
 
 SHOWN = 20  # paths that each part of the answer names
@@ -105,7 +105,9 @@ class _Restoring:
             _say_paths("changed after the session, left as it is", plan.theirs)
         missing = self._gone()
         if missing:
-            _say_paths("a repository that was here is gone, and its .git was never copied", missing)
+            _say_paths(
+                "a repository that was here is gone, and its .git was never copied; if it lies elsewhere, move it back", missing
+            )
         if not plan.wanted:
             _say(f"nothing to do: {str(self._root)!r} is as it was before session {self._stored.id}")
             return 1 if missing else 0
@@ -127,13 +129,24 @@ class _Restoring:
             raise ConfigError(f"session {self._stored.id} was not restored, so there is nothing to undo")
         tree = await anyio.to_thread.run_sync(self._look)
         now = {path: tree.nodes.get(path) for path in part.entries}
+        later = await anyio.to_thread.run_sync(self._keep_later, now)
         done = await self._give_back(Plan(part.entries, now), part.content)
         if _say_failed(done):
             _say(f"the rest of what the restore found is still kept in {str(kept)!r}")
             return 1
         await anyio.to_thread.run_sync(partial(shutil.rmtree, kept))
         _say(f"{len(now):,} path{'s' * (len(now) != 1)} of {str(self._root)!r} put back to what the restore found")
+        if later:
+            _say_paths("you had changed it since the restore; your version is kept, another --undo gives it back", later)
         return 0
+
+    def _keep_later(self, now: Mapping[bytes, os.stat_result | None]) -> list[bytes]:
+        """Keep what is not as the restore left it: somebody worked on it since."""
+        before, base = self._snapshot, os.fsencode(self._root) + b"/"
+        changed = {p: f for p, f in now.items() if differs(base + p, before.entries.get(p, GONE), f, before.content)}
+        if changed:
+            self._keep(Plan(now=changed))
+        return list(changed)
 
     def _look(self) -> Tree:
         """A folder that the session closed to everybody is opened: what it holds has to go."""
@@ -155,8 +168,12 @@ class _Restoring:
     def _plan(self, tree: Tree) -> Plan:
         plan = Plan()
         base = os.fsencode(self._root) + b"/"
+        moved = [entry for entry in tree.git_entries if entry not in self._snapshot.git_entries] if self._gone() else []
+        kept_repositories = tuple(entry + b"/" for entry in moved)
         for path, found in self._snapshot.changed(self._root, tree).items():
             end = None if self._end is None else self._end.get(path)
+            if path in moved or path.startswith(kept_repositories):
+                continue  # perhaps the repository that is gone from its place: the only copy of its history
             if self._end is not None and end is None:
                 plan.theirs.append(path)
                 continue
@@ -187,13 +204,18 @@ class _Restoring:
         ids = {wanted.blob for wanted in plan.wanted.values() if wanted.blob}
         try:
             if ids:
-                git = Git(self._stored.folder, str)
+                git = Git(self._stored.folder, str, {**os.environ, "PATH": self._path_outside()})
                 repository = PrivateRepository(git, self._stored.folder / REPOSITORY, self._checkout)
                 blobs = await repository.blobs(ids, file)
             giving = GivingBack(self._root, plan.wanted, plan.now, content, (file, blobs))
             return await anyio.to_thread.run_sync(giving.run)
         finally:
             file.unlink(missing_ok=True)
+
+    def _path_outside(self) -> str:
+        """PATH without folders that the agent could write to: a `git` in one would run with the person's rights."""
+        folders = os.environ.get("PATH", "").split(":")
+        return ":".join(each for each in folders if not Path(each).resolve().is_relative_to(self._root)) or os.defpath
 
     def _report(self, done: GivenBack, kept: Path) -> int:
         _say_paths("given back", done.written)

@@ -48,6 +48,9 @@ def find_checkout(path: Path) -> Checkout:
         common = (git_dir / os.fsdecode((git_dir / "commondir").read_bytes().strip())).resolve()
     except OSError:
         common = git_dir
+    for folder in (git_dir, common):
+        if folder.is_relative_to(root) and not folder.is_relative_to(pointer):
+            raise ConfigError(f"the repository {str(folder)!r} lies among the files of {str(root)!r}; use --surface local")
     return Checkout(root, git_dir, common)
 
 

@@ -109,12 +109,22 @@ class GivingBack:
 
     def _remove(self, path: bytes) -> None:
         wanted, found = self._wanted[path], self._now[path]
-        if found is None or (wanted.mode and stat.S_IFMT(wanted.mode) == stat.S_IFMT(found.st_mode)):
+        if found is None:
+            with suppress(FileNotFoundError, NotADirectoryError), self._folder_of(path) as (folder, name):
+                _remove_special(folder, name)
+            return
+        if wanted.mode and stat.S_IFMT(wanted.mode) == stat.S_IFMT(found.st_mode):
             return
         if wanted.source == LEFT_OUT:
             raise OSError(0, "its content was not in the snapshot, so it is left as it is")
         with self._folder_of(path) as (folder, name):
             if stat.S_ISDIR(found.st_mode):
+                inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+                try:
+                    for each in os.listdir(inner):  # noqa: PTH208 - a descriptor
+                        _remove_special(inner, os.fsencode(each))
+                finally:
+                    os.close(inner)
                 os.rmdir(name, dir_fd=folder)
                 self._modes.pop(path, None)
             else:
@@ -144,6 +154,9 @@ class GivingBack:
         try:
             old = os.stat(name, dir_fd=folder, follow_symlinks=False)
         except FileNotFoundError:
+            old = None
+        if old is not None and old.st_nlink > 1 and old.st_ino != wanted.ino:
+            os.unlink(name, dir_fd=folder)  # another file's second name, laid here: nothing may be written through it
             old = None
         if old is not None and same_bytes(self._base + path, wanted, self._content):
             self._finish_file(folder, name, mode, None)
@@ -183,3 +196,11 @@ class GivingBack:
                 Path(f"/proc/self/fd/{fd}").chmod(mode)
             finally:
                 os.close(fd)
+
+
+def _remove_special(folder: int, name: bytes) -> None:
+    """Remove a pipe or a socket: a look at a checkout leaves them out, and they have no bytes to lose."""
+    with suppress(FileNotFoundError):
+        kind = stat.S_IFMT(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+        if kind not in (stat.S_IFREG, stat.S_IFLNK, stat.S_IFDIR):
+            os.unlink(name, dir_fd=folder)

@@ -22,11 +22,8 @@ from agent_harness.surfaces.host_facts import Config, git_home
 from agent_harness.surfaces.kept import blob_id
 from agent_harness.tasks import task_group
 
-RESIZING = frozenset({b"text", b"eol", b"crlf", b"ident"})
-"""Attributes by which a checked-out file can differ from its blob; then its length does, too."""
 REWRITING = frozenset({b"filter", b"working-tree-encoding"})
 """Attributes by which it can differ at the same length."""
-CONVERTING = ("core.autocrlf", "core.eol")
 TRACKED = re.compile(rb"H (100644|100755) ([0-9a-f]{40,64}) 0\t(.*)", re.DOTALL)
 
 
@@ -58,7 +55,7 @@ class PrivateRepository:
         self._git = git
         self.folder = folder
         self.checkout = checkout
-        self._converts = self._converts_all = True
+        self._converts = True
 
     async def create(self, config: Config, home: Path | None = None, environ: Mapping[str, str] = os.environ) -> None:
         """Lay it out.
@@ -93,10 +90,7 @@ class PrivateRepository:
         }
         for name, sources in parts.items():
             (self.folder / name).write_bytes(b"\n".join(map(_bytes, sources)))
-        self._converts_all = any(config.get(key, ("false",))[-1] not in ("false", "native") for key in CONVERTING)
-        self._converts = self._converts_all or any(
-            (self.folder / name).read_bytes().strip() for name in ("attributes", "info/attributes")
-        )
+        self._converts = any((self.folder / name).read_bytes().strip() for name in ("attributes", "info/attributes"))
 
     async def _ask(self, *args: str, stdin: bytes = b"", ok: tuple[int, ...] = (0,)) -> bytes:
         result = await self._git.run(*args, git_dir=self.folder, work_tree=self.checkout.root, stdin=stdin, ok=ok)
@@ -117,20 +111,22 @@ class PrivateRepository:
         clean = {path: blob for path, blob in found.items() if path not in changed}
         rewritten: set[bytes] = set()
         filtered: set[bytes] = set()
-        if self._converts or any(path.rpartition(b"/")[2] == b".gitattributes" for path in names):
-            rewritten, filtered = await self._converted(clean)
+        if clean:
+            asks = self._converts or any(path.rpartition(b"/")[2] == b".gitattributes" for path in names)
+            rewritten, filtered = await self._converted(clean, await self._attributes(clean) if asks else {})
         return Tracked({p: b for p, b in clean.items() if p not in rewritten}, frozenset(filtered), names)
 
-    async def _converted(self, clean: Mapping[bytes, bytes]) -> tuple[set[bytes], set[bytes]]:
-        """Which unchanged files have other bytes than their blob, because they were converted; and which by a filter."""
-        attributes = await self._attributes(clean)
-        resized = [path for path in clean if self._converts_all or attributes.get(path, frozenset()) & (RESIZING | REWRITING)]
-        if not resized:
-            return set(), set()
-        asked = b"".join(clean[path] + b"\n" for path in resized)
+    async def _converted(
+        self, clean: Mapping[bytes, bytes], attributes: Mapping[bytes, frozenset[bytes]]
+    ) -> tuple[set[bytes], set[bytes]]:
+        """Which unchanged files have other bytes than their blob, because they were converted; and which by a filter.
+
+        Every length is compared: git may have been configured differently when a file was checked out.
+        """
+        asked = b"".join(blob + b"\n" for blob in clean.values())
         sizes = (await self._plain("cat-file", "--batch-check=%(objectsize)", "--buffer", stdin=asked)).split(b"\n")
-        doubtful = {path for path in resized if attributes.get(path, frozenset()) & REWRITING}
-        other = await anyio.to_thread.run_sync(self._differ, clean, dict(zip(resized, sizes, strict=False)), doubtful)
+        doubtful = {path for path in clean if attributes.get(path, frozenset()) & REWRITING}
+        other = await anyio.to_thread.run_sync(self._differ, clean, dict(zip(clean, sizes, strict=False)), doubtful)
         return other, {path for path in other if b"filter" in attributes.get(path, frozenset())}
 
     async def _plain(self, *args: str, stdin: bytes = b"") -> bytes:
