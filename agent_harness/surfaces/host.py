@@ -16,6 +16,7 @@ import anyio.to_thread
 from agent_harness.errors import PublishError, SurfaceLost, ToolFailed
 from agent_harness.events import Event, Notice
 from agent_harness.inert_git import Git
+from agent_harness.progress import doing
 from agent_harness.surfaces.base import Capabilities, Chunk, Entry, ExecResult, ExportedWork, FileStat, OnOutput
 from agent_harness.surfaces.checkout import Checkout, Hold
 from agent_harness.surfaces.files import HostFiles
@@ -27,7 +28,7 @@ from agent_harness.surfaces.plain import plain_environment, run_plain
 from agent_harness.surfaces.private_repo import PrivateRepository, Tracked
 from agent_harness.surfaces.sandbox import Sandbox, run_once
 from agent_harness.surfaces.snapshot import Snapshot, describe_left_out, fits, own_files, take
-from agent_harness.surfaces.tree import Tree, walk
+from agent_harness.surfaces.tree import Tree, walk, without_collecting
 from agent_harness.surfaces.watch import NestedWatch, RepositoryWatch
 from agent_harness.surfaces.world import HostWorld
 from agent_harness.tasks import task_group
@@ -119,6 +120,19 @@ class HostSurface:
             SurfaceError: the sandbox failed.
             GitFailed: the index could not be read.
         """
+        with doing("taking a snapshot of the checkout"), without_collecting():
+            tree = await self._take_snapshot()
+        self._files = await anyio.to_thread.run_sync(self._settle)
+        self._watches = await anyio.to_thread.run_sync(self._watch, tree)
+        if self._confined:
+            await anyio.to_thread.run_sync(self._make_masks, tree)
+            self._environment = self._profile.variables()
+            with doing("starting the sandbox"):
+                self._sandbox = await Sandbox.start(self._profile, cwd=self.root)
+        else:
+            self._environment = plain_environment(self._place.environ, self.root)
+
+    async def _take_snapshot(self) -> Tree:
         root = self._checkout.root
         await self._repository.create(self._place.facts.whole, self._place.home, self._place.environ)
         looked: list[Tree] = []
@@ -136,14 +150,7 @@ class HostSurface:
         self._snapshot = await anyio.to_thread.run_sync(take, root, tree, clean, optional, self._folder / SNAPSHOT)
         if self._snapshot.left_out:
             self._emit(Notice("snapshot", describe_left_out(self._snapshot.left_out)))
-        self._files = await anyio.to_thread.run_sync(self._settle)
-        self._watches = await anyio.to_thread.run_sync(self._watch, tree)
-        if self._confined:
-            await anyio.to_thread.run_sync(self._make_masks, tree)
-            self._environment = self._profile.variables()
-            self._sandbox = await Sandbox.start(self._profile, cwd=self.root)
-        else:
-            self._environment = plain_environment(self._place.environ, self.root)
+        return tree
 
     async def _optional(self, own: Collection[bytes]) -> set[bytes]:
         """What a snapshot may leave out when it is large."""

@@ -1,22 +1,26 @@
 """What lay at a path of a checkout, where its bytes are kept, and the two files of a session folder that say so.
 
-`start` has a line for each path, `content` the bytes of files one after the other. Paths are bytes, as `tree.py` has them.
+`start` has columns, one row a path: `content` the bytes of files one after the other. Paths are bytes, as `tree.py` has them.
 """
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from array import array
+from collections.abc import Mapping
 from contextlib import suppress
 from hashlib import new
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
+from agent_harness.errors import HarnessError
 from agent_harness.surfaces.tree import Token, token
 
 READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 PIECE = 1 << 20
+MAGIC = b"agent-harness 1\n"
+NUMBERS = 5  # fields of `Kept` that are numbers
 NOTHING, LEFT_OUT, ABSENT = b"folder", b"none", b"absent"
 
 
@@ -92,23 +96,42 @@ def keep(where: bytes, found: os.stat_result, content: BinaryIO) -> bytes:
     return b"own:%d" % offset
 
 
-def write_lines(file: Path, entries: Iterable[tuple[bytes, Kept]]) -> None:
-    """Whole or not at all, and on the disk when it returns."""
+def write_rows(file: Path, rows: Mapping[bytes, Kept]) -> None:
+    """Whole or not at all, and on the disk when it returns.
+
+    The numbers first, a column after the other, then paths and sources, each ended by a NUL: of a large checkout a line of text a
+    path would take longer to make than everything else.
+    """
+    columns = list(zip(*rows.values(), strict=True)) if rows else [()] * len(Kept._fields)
+    numbers = b"".join(array("q", column).tobytes() for column in columns[:NUMBERS])
     part = file.with_suffix(".part")
     with part.open("wb") as out:
-        out.write(b"".join(b"%o %d %d %d %d %s\t%s\0" % (*entry, path) for path, entry in entries))
+        out.write(MAGIC + array("q", [len(rows)]).tobytes() + numbers)
+        out.write(b"".join(b"\0".join([*texts, b""]) for texts in (rows, columns[NUMBERS])))
         out.flush()
         os.fdatasync(out.fileno())
     part.replace(file)
 
 
-def read_lines(file: Path) -> Iterator[tuple[bytes, Kept]]:
-    """What `write_lines` wrote."""
-    for line in file.read_bytes().split(b"\0"):
-        about, tab, path = line.partition(b"\t")
-        if tab:
-            mode, size, mtime, ctime, ino, source = about.split(b" ", 5)
-            yield path, Kept(int(mode, 8), int(size), int(mtime), int(ctime), int(ino), source)
+def read_rows(file: Path) -> dict[bytes, Kept]:
+    """What `write_rows` wrote.
+
+    Raises:
+        HarnessError: it is another format, or not whole.
+    """
+    data = file.read_bytes()
+    numbers = array("q")
+    start = len(MAGIC) + numbers.itemsize
+    numbers.frombytes(data[len(MAGIC) : start])
+    count = numbers[0] if data.startswith(MAGIC) and numbers else -1
+    end = start + NUMBERS * count * numbers.itemsize
+    texts = data[end:].split(b"\0")
+    if count < 0 or len(texts) != 2 * count + 1:
+        raise HarnessError(f"{str(file)!r} is damaged, or was written on another kind of machine")
+    numbers = array("q")
+    numbers.frombytes(data[start:end])
+    columns = [numbers[each * count : (each + 1) * count] for each in range(NUMBERS)]
+    return {path: Kept(*row) for path, *row in zip(texts[:count], *columns, texts[count : 2 * count], strict=True)}
 
 
 def same_bytes(where: bytes, wanted: Kept, content: Path) -> bool:

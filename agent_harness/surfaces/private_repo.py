@@ -7,7 +7,6 @@ in it exactly as it would in place. Whatever git does here, it does to the copy.
 from __future__ import annotations
 
 import os
-import re
 import shutil
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
@@ -24,7 +23,7 @@ from agent_harness.tasks import task_group
 
 REWRITING = frozenset({b"filter", b"working-tree-encoding"})
 """Attributes by which it can differ at the same length."""
-TRACKED = re.compile(rb"H (100644|100755) ([0-9a-f]{40,64}) 0\t(.*)", re.DOTALL)
+PLAIN_FILES = (b"H 100644", b"H 100755")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,13 +107,17 @@ class PrivateRepository:
             tasks.start_soon(ask, "index", "ls-files", "-s", "-v", "-z")
         changed = set(answers["changed"].split(b"\0")[1::2])
         found, names = await anyio.to_thread.run_sync(_read_index, answers["index"])
-        clean = {path: blob for path, blob in found.items() if path not in changed}
+        clean = found
+        for path in changed & clean.keys():
+            del clean[path]
         rewritten: set[bytes] = set()
         filtered: set[bytes] = set()
         if clean:
-            asks = self._converts or any(path.rpartition(b"/")[2] == b".gitattributes" for path in names)
+            asks = self._converts or any(path.endswith(b".gitattributes") for path in names)
             rewritten, filtered = await self._converted(clean, await self._attributes(clean) if asks else {})
-        return Tracked({p: b for p, b in clean.items() if p not in rewritten}, frozenset(filtered), names)
+        for path in rewritten:
+            del clean[path]
+        return Tracked(clean, frozenset(filtered), names)
 
     async def _converted(
         self, clean: Mapping[bytes, bytes], attributes: Mapping[bytes, frozenset[bytes]]
@@ -237,9 +240,10 @@ def _read_index(listing: bytes) -> tuple[dict[bytes, bytes], frozenset[bytes]]:
     found: dict[bytes, bytes] = {}
     names: list[bytes] = []
     for line in listing.split(b"\0"):
-        if entry := TRACKED.fullmatch(line):
-            found[entry[3]] = entry[2]
-        names.append(line.partition(b"\t")[2])
+        about, _, path = line.partition(b"\t")  # H 100644 <blob id> 0
+        if about[:8] in PLAIN_FILES and about[-2:] == b" 0":
+            found[path] = about[9:-2]
+        names.append(path)
     return found, frozenset(names)
 
 

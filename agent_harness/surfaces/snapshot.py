@@ -22,9 +22,9 @@ from agent_harness.surfaces.kept import (
     content_digest,
     keep,
     kept,
-    read_lines,
+    read_rows,
     same_bytes,
-    write_lines,
+    write_rows,
 )
 from agent_harness.surfaces.paths import SKIPPED, decode, shown
 from agent_harness.surfaces.tree import Tree
@@ -33,7 +33,7 @@ MAX_IGNORED_FILE = 1 << 20  # bytes; an ignored file that is larger is left out
 MAX_IGNORED = 64 << 20  # bytes of all ignored files together
 SPARE = 256 << 20  # bytes that a snapshot leaves free on the disk it is written to
 MAX_DIGEST = 1 << 20  # bytes of a file whose end is told by its content, too
-GIT_ENTRY, REPOSITORY = b"git-entry", b"repository"
+GIT_ENTRY = b"git-entry"
 Now = Mapping[bytes, os.stat_result | None]
 """Path -> what is there now; None when nothing is."""
 
@@ -45,14 +45,12 @@ class Snapshot:
     Attributes:
         entries: path -> what was there.
         git_entries: paths named `.git`, never looked into.
-        repositories: folders that were repositories.
         left_out: paths whose bytes are not kept, and why; known only to whoever took it.
     """
 
     folder: Path
     entries: dict[bytes, Kept]
     git_entries: frozenset[bytes]
-    repositories: frozenset[bytes]
     left_out: dict[bytes, str]
 
     @property
@@ -81,7 +79,7 @@ class Snapshot:
     def record_end(self, root: Path, tree: Tree) -> None:
         """Write down what the session leaves."""
         base = os.fsencode(root) + b"/"
-        write_lines(self.folder / "end", ((path, _end_of(base + path, found)) for path, found in self.touched(tree).items()))
+        write_rows(self.folder / "end", {path: _end_of(base + path, found) for path, found in self.touched(tree).items()})
 
 
 def differs(where: bytes, wanted: Kept, found: os.stat_result | None, content: Path) -> bool:
@@ -143,10 +141,10 @@ def take(root: Path, tree: Tree, clean: Mapping[bytes, bytes], optional: Collect
     base = os.fsencode(root) + b"/"
     with (folder / "content").open("wb") as content:
         for path, found in tree.nodes.items():
-            if stat.S_ISDIR(found.st_mode):
-                source = NOTHING
-            elif path in clean:
+            if path in clean:
                 source = b"git:" + clean[path]
+            elif stat.S_ISDIR(found.st_mode):
+                source = NOTHING
             elif path in chosen or stat.S_ISLNK(found.st_mode):
                 source = keep(base + path, found, content)
                 if source == LEFT_OUT:
@@ -156,10 +154,9 @@ def take(root: Path, tree: Tree, clean: Mapping[bytes, bytes], optional: Collect
             entries[path] = kept(found, source)
         content.flush()
         os.fdatasync(content.fileno())
-    snapshot = Snapshot(folder, entries, frozenset(tree.git_entries), frozenset(tree.repositories()), left_out)
-    special = [(path, GONE._replace(source=GIT_ENTRY)) for path in sorted(snapshot.git_entries)]
-    special += [(path, GONE._replace(source=REPOSITORY)) for path in sorted(snapshot.repositories)]
-    write_lines(folder / "start", [*special, *entries.items()])
+    snapshot = Snapshot(folder, entries, frozenset(tree.git_entries), left_out)
+    write_rows(folder / "git", {path: GONE._replace(source=GIT_ENTRY) for path in snapshot.git_entries})
+    write_rows(folder / "start", entries)
     return snapshot
 
 
@@ -172,17 +169,17 @@ def take_part(root: Path, now: Now, folder: Path) -> None:
     folder.mkdir(mode=0o700)
     refuse_without_room(folder, sum(found.st_size for found in now.values() if found and stat.S_ISREG(found.st_mode)))
     base = os.fsencode(root) + b"/"
-    entries: list[tuple[bytes, Kept]] = []
+    entries: dict[bytes, Kept] = {}
     with (folder / "content").open("wb") as content:
         for path, found in now.items():
             if found is None:
-                entries.append((path, GONE))
+                entries[path] = GONE
             else:
                 source = NOTHING if stat.S_ISDIR(found.st_mode) else keep(base + path, found, content)
-                entries.append((path, kept(found, source)))
+                entries[path] = kept(found, source)
         content.flush()
         os.fdatasync(content.fileno())
-    write_lines(folder / "start", entries)
+    write_rows(folder / "start", entries)
 
 
 def _choose(own: Mapping[bytes, int], optional: Collection[bytes], left_out: dict[bytes, str]) -> set[bytes]:
@@ -220,19 +217,13 @@ def load(folder: Path) -> Snapshot | None:
     """The snapshot that was written there; None when there is none, or only a part of one."""
     if not (folder / "start").exists():
         return None
-    entries: dict[bytes, Kept] = {}
-    special: dict[bytes, set[bytes]] = {GIT_ENTRY: set(), REPOSITORY: set()}
-    for path, entry in read_lines(folder / "start"):
-        if entry.source in special:
-            special[entry.source].add(path)
-        else:
-            entries[path] = entry
-    return Snapshot(folder, entries, frozenset(special[GIT_ENTRY]), frozenset(special[REPOSITORY]), {})
+    git_entries = read_rows(folder / "git") if (folder / "git").exists() else {}
+    return Snapshot(folder, read_rows(folder / "start"), frozenset(git_entries), {})
 
 
 def load_end(folder: Path) -> dict[bytes, Kept] | None:
     """What the session left: path -> its end; None when it was broken off before it could write that down."""
-    return dict(read_lines(folder / "end")) if (folder / "end").exists() else None
+    return read_rows(folder / "end") if (folder / "end").exists() else None
 
 
 def describe_left_out(left_out: Mapping[bytes, str]) -> str:
