@@ -78,6 +78,7 @@ def _bubblewrap(environ: Mapping[str, str], home: Path) -> Finding:
         anyio.run(bwrap.check)
     except ConfigError as error:
         what, _, advice = str(error).partition("; ")
+        advice += "; in your own checkout `run PATH --no-confine` works without it"
         return Finding("sandbox", "missing", what, advice)
     return Finding("sandbox", "ok", "bubblewrap works with the whole profile")
 
