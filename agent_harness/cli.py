@@ -194,7 +194,7 @@ def command_line() -> Parser:
         commands.add_parser(
             "run",
             help="one session: a task in, a pull request out",
-            description="One session: clones the repository, works in a sandbox, pushes agent/<id>, opens a pull request.",
+            description="One session: in your own checkout (a path), or on a clone in a sandbox that ends in a pull request.",
             allow_abbrev=False,
         )
     )

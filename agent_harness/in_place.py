@@ -118,7 +118,7 @@ async def _refuse_what_is_not_there(git: Git, place: Place, base: str, remote_he
         if not await private.is_clean(facts.head):
             raise ConfigError(
                 f"{str(checkout.root)!r} has changes that are not committed, which a pull request could not be told from the "
-                f"agent's; commit and push them, {OTHERWISE} of HEAD"
+                f"agent's; commit and push them, undo an earlier session's with `agent-harness restore`, {OTHERWISE} of HEAD"
             )
 
 

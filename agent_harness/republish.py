@@ -36,7 +36,11 @@ async def publish_session(home: Path, wanted: str, environ: Mapping[str, str], *
     bundle = stored.folder / "work.bundle"
     if not bundle.exists():
         state = (stored.ended or {}).get("outcome", "broken off")
-        raise ConfigError(f"session {stored.id} ({state}) kept no work to publish; read it with: agent-harness show {stored.id}")
+        in_place = stored.started.get("surface") == "host"
+        where = "what it changed is in the checkout: commit and push it there, or restore it and run with --pr; " * in_place
+        raise ConfigError(
+            f"session {stored.id} ({state}) kept no work to publish; {where}read it with: agent-harness show {stored.id}"
+        )
     task = _task(stored)
     branch = str(stored.started["branch"])
     known = Redactor(credentials_in(environ))

@@ -78,7 +78,7 @@ def classify(answer: Answer, now_s: float) -> Trouble:
     if answer.status == 403:
         return _forbidden(answer, said)
     if answer.status in (404, 410):
-        advice = "it does not exist, or the token may not see it; check its name, and that the token covers this repository"
+        advice = "it does not exist, or the token may not see it; check name and number, and that the token covers it"
         return Trouble("not_found", said, advice)
     if 300 <= answer.status < 400:
         return Trouble("moved", said, "the repository was renamed or moved; use its new name")

@@ -105,7 +105,8 @@ class Console:
         task = fields(record, "task")
         self._limits = fields(record, "limits")
         self._branch = text_of(record, "branch")
-        base = f"{text_of(task, 'base')} at {text_of(task, 'base_commit')[:12]}"
+        commit = text_of(task, "base_commit")[:12]
+        base = f"{text_of(task, 'base')} at {commit}" if commit else f"{text_of(task, 'base')}, no commits yet"
         return (
             self._labelled("repository", f"{text_of(task, 'repo')}, {base}")
             + self._labelled("task", text_of(task, "text"))
