@@ -146,12 +146,14 @@ class PrivateRepository:
 
     def _differ(self, clean: Mapping[bytes, bytes], sizes: Mapping[bytes, bytes], doubtful: Collection[bytes]) -> set[bytes]:
         other: set[bytes] = set()
+        root, look = os.fsencode(self.checkout.root) + b"/", os.lstat
         for path, size in sizes.items():
-            where = os.fsencode(self.checkout.root) + b"/" + path
-            with suppress(OSError):
-                as_long = size.isdigit() and os.lstat(where).st_size == int(size)
-                if not as_long or (path in doubtful and blob_id(where, int(size), len(clean[path])) != clean[path]):
+            try:  # once for each file of the checkout: nothing here that could be outside of the loop
+                as_long = b"%d" % look(root + path).st_size == size
+                if not as_long or (path in doubtful and blob_id(root + path, int(size), len(clean[path])) != clean[path]):
                     other.add(path)
+            except OSError:
+                continue
         return other
 
     async def filtered(self, paths: Collection[bytes]) -> list[bytes]:
