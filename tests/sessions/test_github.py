@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import base64
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -17,7 +19,7 @@ from tests.fakes.github_forge import Answer, GitHubStandIn, answers, loses_the_a
 from tests.fakes.github_forge_state import Pull, Repo
 from tests.sessions.rig import Rig, git
 from tests.sessions.test_looking_back import look
-from tests.sessions.test_secrets import LOOK_EVERYWHERE, LOOK_IN_HISTORY, everything_below
+from tests.sessions.test_secrets import LOOK_EVERYWHERE, LOOK_IN_HISTORY, everything_below, see_arguments, watch_arguments
 
 pytestmark = pytest.mark.anyio
 
@@ -62,18 +64,27 @@ class Place:
     def branches(self) -> set[str]:
         return set(git(self.repo.bare, "for-each-ref", "--format=%(refname:short)", "refs/heads").split())
 
-    def watch(self) -> None:
-        """From now on every request finds out which command lines exist while its client waits for the answer."""
-        for method in ("GET", "POST"):
-            self.forge.plan(method, ".", self._look_around, times=1000)
+    @contextmanager
+    def watched(self) -> Generator[None]:
+        """Meanwhile a poller looks at every command line of this machine, and every request once more while its client waits."""
 
-    def _look_around(self, done: Callable[[], Answer]) -> Answer:
-        for path in Path("/proc").glob("[0-9]*/cmdline"):
-            try:
-                self.argvs.add(path.read_bytes().replace(b"\0", b" ").decode("utf-8", "replace"))
-            except OSError:
-                continue
-        return done()
+        def look_around(done: Callable[[], Answer]) -> Answer:
+            see_arguments(self.argvs)
+            return done()
+
+        for method in ("GET", "POST"):
+            self.forge.plan(method, ".", look_around, times=1000)
+        poller = Thread(target=watch_arguments, args=(self.argvs,))
+        poller.start()
+        try:
+            yield
+        finally:
+            self.argvs.add("stop")
+            poller.join()
+
+    def saw_git_talk(self) -> bool:
+        """Whether a git of a client, not one of the stand-in's, was seen while it spoke to the stand-in."""
+        return any(argv.split(" ")[0].endswith("git-remote-http") and self.url in argv for argv in self.argvs)
 
 
 @pytest.fixture
@@ -113,18 +124,18 @@ async def test_a_session_ends_with_a_branch_and_a_pull_request_and_publishing_ag
 async def test_the_token_is_in_no_argument_file_sandbox_request_or_output(
     place: Place, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    place.watch()
-    ended = await place.run(
-        in_order(
-            call("run_shell", {"command": LOOK_EVERYWHERE, "timeout_s": 100}),
-            call("run_shell", {"command": LOOK_IN_HISTORY + "; git remote -v; cat .git/config /repo.git/config"}),
-            EDIT,
-            say("Done."),
+    with place.watched():
+        ended = await place.run(
+            in_order(
+                call("run_shell", {"command": LOOK_EVERYWHERE, "timeout_s": 100}),
+                call("run_shell", {"command": LOOK_IN_HISTORY + "; git remote -v; cat .git/config /repo.git/config"}),
+                EDIT,
+                say("Done."),
+            )
         )
-    )
-    again = place.publish()
+        again = place.publish()
     assert ended.outcome == "succeeded", ended.summary
-    assert any("git-receive-pack" in argv or "push" in argv for argv in place.argvs), "the control: git was seen while it ran"
+    assert place.saw_git_talk(), "the control: our own git was seen while it spoke to the forge"
     assert place.rig.session is not None
     said = "".join(capfd.readouterr()) + ended.summary + again.stdout + again.stderr
     for secret in (place.token, base64.b64encode(f"x-access-token:{place.token}".encode()).decode()):
@@ -137,11 +148,11 @@ async def test_the_token_is_in_no_argument_file_sandbox_request_or_output(
 
 def test_a_push_with_the_token_in_its_url_is_seen(place: Place, tmp_path: Path) -> None:
     """The control: what a naive client does is caught by the same watch, in the arguments and in the configuration."""
-    place.watch()
     url = place.url.replace("http://", f"http://x-access-token:{place.token}@")
     naive = tmp_path / "naive"
-    subprocess.run(["git", "clone", "-q", url, str(naive)], check=True, capture_output=True)
-    subprocess.run(["git", "push", "-q", url, "HEAD:refs/heads/agent/naive"], cwd=naive, check=True, capture_output=True)
+    with place.watched():
+        subprocess.run(["git", "clone", "-q", url, str(naive)], check=True, capture_output=True)
+        subprocess.run(["git", "push", "-q", url, "HEAD:refs/heads/agent/naive"], cwd=naive, check=True, capture_output=True)
     assert [argv for argv in place.argvs if place.token in argv]
     assert [path for path, content in everything_below(naive) if place.token.encode() in content]
 
@@ -206,6 +217,24 @@ async def test_a_path_whose_origin_is_on_github_is_published_there_with_the_toke
     assert len(place.pulls) == 1
     assert place.publish().returncode == 0
     assert len(place.forge.asked("POST", "/pulls$")) == 1
+
+
+async def test_work_in_place_is_proposed_on_github_without_the_token_in_the_checkout(place: Place, tmp_path: Path) -> None:
+    mine = tmp_path / "mine"
+    git(tmp_path, "clone", "-q", str(place.rig.origin), str(mine))
+    git(mine, "remote", "set-url", "origin", place.url)
+    with place.watched():
+        ended = await place.run(repo=str(mine), surface="host", pull_request=True)
+    assert ended.outcome == "succeeded", ended.summary
+    (pull,) = place.pulls
+    assert "Good day" in git(place.repo.bare, "show", f"{pull.head}:greet.py")
+    assert "Good day" in (mine / "greet.py").read_text()
+    assert git(mine, "branch", "--list", "--format=%(refname:short)") == "main"
+    assert place.saw_git_talk()
+    assert not [argv for argv in place.argvs if place.token in argv]
+    assert place.rig.session is not None
+    for folder in (mine, place.rig.session.folder):
+        assert not [path for path, content in everything_below(folder) if place.token.encode() in content]
 
 
 async def test_a_token_in_the_url_is_used_and_recorded_nowhere(place: Place) -> None:

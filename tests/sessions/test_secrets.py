@@ -130,11 +130,16 @@ async def test_credentials_in_the_origins_url_stay_in_this_process(planted: Rig,
 def watch_arguments(seen: set[str]) -> None:
     """Collect the command line of every process of this machine until `stop` is put among them."""
     while "stop" not in seen:
-        for path in Path("/proc").glob("[0-9]*/cmdline"):
-            try:
-                seen.add(path.read_bytes().replace(b"\0", b" ").decode("utf-8", "replace"))
-            except OSError:
-                continue
+        see_arguments(seen)
+
+
+def see_arguments(seen: set[str]) -> None:
+    """One look."""
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            seen.add(path.read_bytes().replace(b"\0", b" ").decode("utf-8", "replace"))
+        except OSError:
+            continue
 
 
 def test_the_same_url_given_to_git_itself_is_seen_in_its_arguments(planted: Rig) -> None:
