@@ -1,9 +1,9 @@
 """A stand-in for GitHub in one process on loopback: smart HTTP of git's own `http-backend`, and REST computed from the same
 repositories. It refuses what GitHub refuses, in its words.
 
-As on an Enterprise Server, REST is below `/api/v3` and repositories are at `/OWNER/NAME.git`. Not modelled: the App's own calls
-(its tokens are made by `token`), GraphQL, forks, merging by the API, labels, reviewers, comments, checks, rulesets, push
-protection, size limits, rate limits, single sign-on, webhooks, TLS. A push with one refused branch is refused as a whole.
+As on an Enterprise Server, REST is below `/api/v3` and repositories are at `/OWNER/NAME.git`. Not modelled: GraphQL, forks,
+merging by the API, checks, real secret patterns, signatures (a ruleset refuses every push to its branches), limits by counting
+(they are faults that a test plans), single sign-on, IP allow lists, webhooks, TLS. One refused ref refuses the whole push.
 """
 
 from __future__ import annotations
@@ -11,42 +11,58 @@ from __future__ import annotations
 import base64
 import re
 import subprocess
-import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
 from pathlib import Path
 from threading import RLock, Thread
 from types import TracebackType
-from typing import cast
 from urllib.parse import urlsplit
 
+from tests.fakes import github_forge_app as apps
 from tests.fakes import github_forge_git as over_git
 from tests.fakes import github_forge_rest as rest
+from tests.fakes import github_forge_talk as talk
+from tests.fakes.github_forge_faults import (
+    Fault,
+    answers,
+    cuts_the_answer,
+    drops_the_request,
+    expired,
+    fails_after_the_work,
+    forbidden,
+    html_bad_gateway,
+    invalid,
+    loses_the_answer,
+    not_found,
+    primary_limit,
+    secondary_limit,
+    server_error,
+    waits_for,
+)
 from tests.fakes.github_forge_git import Answer
-from tests.fakes.github_forge_state import PUBLISHER, IssueRecord, Level, Repo, Shape, Token, new_token_value
+from tests.fakes.github_forge_http import Server
+from tests.fakes.github_forge_state import PUBLISHER, Comment, IssueRecord, Level, Repo, Shape, Token, new_token_value
 
-Fault = Callable[[Callable[[], Answer]], Answer | None]
-"""Stands in the place of a request's work, which it may do or not; None closes the connection without a word."""
-
-
-def answers(status: int, body: str, content_type: str = "application/json", headers: Mapping[str, str] | None = None) -> Fault:
-    """That answer, and nothing done."""
-    return lambda _: Answer(status, body.encode(), {"Content-Type": content_type, **(headers or {})})
-
-
-def server_error() -> Fault:
-    return answers(500, '{"message":"Server Error"}')
-
-
-def html_bad_gateway() -> Fault:
-    return answers(502, "<html><body><h1>502 Bad Gateway</h1></body></html>", "text/html")
-
-
-def loses_the_answer(work: Callable[[], Answer]) -> None:
-    """The work is done, and the connection closed without a word of it."""
-    work()
+__all__ = [
+    "Answer",
+    "Fault",
+    "GitHubStandIn",
+    "answers",
+    "cuts_the_answer",
+    "drops_the_request",
+    "expired",
+    "fails_after_the_work",
+    "forbidden",
+    "html_bad_gateway",
+    "invalid",
+    "loses_the_answer",
+    "not_found",
+    "primary_limit",
+    "secondary_limit",
+    "server_error",
+    "waits_for",
+]
 
 
 @dataclass(frozen=True)
@@ -82,11 +98,12 @@ class GitHubStandIn:
         self._repos: dict[str, Repo] = {}
         self._renamed: dict[str, Repo] = {}
         self._tokens: dict[str, Token] = {}
+        self._apps: dict[int, apps.App] = {}
         self._planned: list[_Planned] = []
         self._ids = count(1001)
         self._lock = RLock()
         self.seen: list[Seen] = []
-        self._server = _Server(self)
+        self._server = Server(self.handle)
         self._thread = Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
 
     def __enter__(self) -> GitHubStandIn:
@@ -135,6 +152,10 @@ class GitHubStandIn:
         repo.issues[issue.number] = issue
         return issue
 
+    def comment(self, issue: IssueRecord, body: str, author: str | None, association: str) -> None:
+        """Somebody says something below an issue; `association` is GitHub's word for what they are to the repository."""
+        issue.comments.append(Comment(body, author, association))
+
     def token(
         self,
         shape: Shape = "installation",
@@ -145,8 +166,17 @@ class GitHubStandIn:
     ) -> str:
         """A new credential; the text is all that a client knows of it."""
         made = Token(new_token_value(shape), login, shape, permissions, repositories, expires_at)
-        self._tokens[made.value] = made
+        self._keep(made)
         return made.value
+
+    def add_app(
+        self, owner: str, permissions: Mapping[str, Level] = PUBLISHER, repositories: frozenset[int] | None = None
+    ) -> apps.App:
+        """An App that is installed in that account."""
+        app = apps.App(next(self._ids), "agent", apps.make_key())
+        app.installations.append(apps.Installation(next(self._ids), owner, permissions, repositories))
+        self._apps[app.id] = app
+        return app
 
     def revoke(self, token: str) -> None:
         self._tokens[token].revoked = True
@@ -199,6 +229,11 @@ class GitHubStandIn:
             raise rest.Refused(
                 403, "Request forbidden by administrative rules. Please make sure your request has a User-Agent header"
             )
+        asked_by_app = apps.route(
+            rest.Request(method, path, query, body, None, self.url), headers, self._apps, self._repos, self._keep
+        )
+        if asked_by_app is not None:
+            return asked_by_app
         token = self._rest_token(headers.get("authorization"))
         request = rest.Request(method, path, query, body, token, self.url)
         if path == "/user":
@@ -218,7 +253,10 @@ class GitHubStandIn:
             raise rest.Refused(404, "Not Found")
         if repo is None or not rest.visible(request, repo):
             raise rest.Refused(404, "Not Found")
-        return rest.route(request, repo, below)
+        return rest.route(request, repo, below, talk.ROUTES)
+
+    def _keep(self, token: Token) -> None:
+        self._tokens[token.value] = token
 
     def _user(self, request: rest.Request) -> Answer:
         if request.token is None:
@@ -257,11 +295,10 @@ class GitHubStandIn:
                 return over_git.plain(403, f"Permission to {repo.full_name}.git denied to {token.login}.")
             if write and repo.archived:
                 return over_git.plain(403, "This repository was archived so it is read-only.")
-        login = "nobody" if token is None else token.login
         if below != "git-receive-pack":
-            return over_git.serve(repo, method, below, query, headers, body, login)
+            return over_git.serve(repo, method, below, query, headers, body, token)
         with self._lock:
-            return over_git.serve(repo, method, below, query, headers, body, login)
+            return over_git.serve(repo, method, below, query, headers, body, token)
 
     def _git_token(self, header: str | None) -> Token | None:
         """The valid token that the header's password is; GitHub does not look at the user's name."""
@@ -274,60 +311,3 @@ class GitHubStandIn:
             return None
         token = self._tokens.get(password)
         return token if token is not None and token.valid else None
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def __init__(self, forge: GitHubStandIn) -> None:
-        self.forge = forge
-        super().__init__(("127.0.0.1", 0), _Handler)
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        """A client that hung up is no error of the server's."""
-        if not isinstance(sys.exception(), ConnectionError):
-            super().handle_error(request, client_address)  # pyright: ignore[reportArgumentType]
-
-
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-
-    def log_message(self, format: str, *args: object) -> None:
-        del format, args
-
-    def do_GET(self) -> None:
-        self._serve()
-
-    def do_HEAD(self) -> None:
-        self._serve()
-
-    def do_POST(self) -> None:
-        self._serve()
-
-    def do_PATCH(self) -> None:
-        self._serve()
-
-    def _body(self) -> bytes:
-        if self.headers.get("Transfer-Encoding") != "chunked":
-            return self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        body = b""
-        while size := int(self.rfile.readline(), 16):
-            body += self.rfile.read(size)
-            self.rfile.readline()
-        self.rfile.readline()
-        return body
-
-    def _serve(self) -> None:
-        headers = {name.lower(): value for name, value in self.headers.items()}
-        found = cast("_Server", self.server).forge.handle(self.command, self.path, headers, self._body())
-        if found is None:
-            self.close_connection = True
-            return
-        self.send_response(found.status)
-        for name, value in found.headers.items():
-            self.send_header(name, value)
-        self.send_header("Content-Length", str(len(found.body)))
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(found.body)

@@ -8,20 +8,20 @@ import re
 import subprocess
 from dataclasses import dataclass, field
 
-from tests.fakes.github_forge_state import Repo
+from tests.fakes.github_forge_rules import Command, read_commands, refusal
+from tests.fakes.github_forge_state import Repo, Token
 
 PATH = re.compile(r"/(?P<full>[^/]+/[^/]+?)(?:\.git)?/(?P<rest>info/refs|git-upload-pack|git-receive-pack|HEAD|objects/.*)")
-COMMAND = re.compile(rb"(?P<old>[0-9a-f]{40}) (?P<new>[0-9a-f]{40}) (?P<ref>[^\0\n]+)(?:\0(?P<capabilities>[^\n]*))?\n?")
-ZEROS = b"0" * 40
 
 
 @dataclass
 class Answer:
-    """One HTTP answer."""
+    """One HTTP answer. `cut_after`: so many bytes of the body are sent, then the connection is closed."""
 
     status: int
     body: bytes = b""
     headers: dict[str, str] = field(default_factory=dict[str, str])
+    cut_after: int | None = None
 
 
 def plain(status: int, text: str) -> Answer:
@@ -39,16 +39,22 @@ def is_write(rest: str, query: str) -> bool:
     return rest == "git-receive-pack" or "service=git-receive-pack" in query
 
 
-def serve(repo: Repo, method: str, rest: str, query: str, headers: dict[str, str], body: bytes, login: str) -> Answer:
-    """What git's own server says, unless the push names a branch that nobody may push to."""
-    if rest == "git-receive-pack":
-        plain_body = gzip.decompress(body) if headers.get("content-encoding") == "gzip" else body
-        refused = _protected(repo, plain_body)
-        if refused is not None:
-            return refused
+def serve(repo: Repo, method: str, rest: str, query: str, headers: dict[str, str], body: bytes, token: Token | None) -> Answer:
+    """What git's own server says, unless the push holds what GitHub refuses."""
+    login = "nobody" if token is None else token.login
+    if rest != "git-receive-pack":
+        return _backend(repo, method, rest, query, headers, body, login)
+    commands, pack = read_commands(gzip.decompress(body) if headers.get("content-encoding") == "gzip" else body)
+    refused = refusal(repo, token, commands, pack)
+    if refused is not None:
+        return _report(commands, refused.ref, refused.lines, refused.why)
+    before = {command.ref: repo.sha(command.branch) for command in commands if command.branch}
     answer = _backend(repo, method, rest, query, headers, body, login)
-    if rest == "git-receive-pack":
-        repo.after_push()
+    for ref, old in before.items():
+        now = repo.sha(ref.removeprefix("refs/heads/"))
+        if now is not None and now != old:
+            repo.updates.append((ref, now))
+    repo.after_push()
     return answer
 
 
@@ -79,39 +85,15 @@ def _backend(repo: Repo, method: str, rest: str, query: str, headers: dict[str, 
     return Answer(int(found.pop("Status", "200").split(" ")[0]), content, found)
 
 
-def _protected(repo: Repo, body: bytes) -> Answer | None:
-    """The report of a push that is refused for its branches; one refused branch refuses all of it here."""
-    commands = list(_commands(body))
-    names = [ref.removeprefix("refs/heads/") for ref, _ in commands if ref.startswith("refs/heads/")]
-    refused = {f"refs/heads/{name}" for name in names if repo.is_protected(name)}
-    if not refused:
-        return None
-    first = sorted(refused)[0]
-    said = f"error: GH006: Protected branch update failed for {first}.\n"
-    said += "error: \nerror: - Changes must be made through a pull request.\n"
-    lines = [_line("unpack ok\n")]
-    for ref, _ in commands:
-        why = "protected branch hook declined" if ref in refused else "atomic transaction failed"
-        lines.append(_line(f"ng {ref} {why}\n"))
-    report = b"".join(lines) + b"0000"
-    if any(b"side-band-64k" in capabilities for _, capabilities in commands):
-        report = _line(b"\x02" + said.encode()) + _line(b"\x01" + report) + b"0000"
+def _report(commands: list[Command], refused: str, lines: tuple[str, ...], why: str) -> Answer:
+    """The report of a push that is refused as a whole."""
+    status = [_line("unpack ok\n")]
+    status += [_line(f"ng {each.ref} {why if each.ref == refused else 'atomic transaction failed'}\n") for each in commands]
+    report = b"".join(status) + b"0000"
+    if any("side-band-64k" in command.capabilities for command in commands):
+        said = "".join(f"{line}\n" for line in lines).encode()
+        report = (_line(b"\x02" + said) if said else b"") + _line(b"\x01" + report) + b"0000"
     return Answer(200, report, {"Content-Type": "application/x-git-receive-pack-result", "Cache-Control": "no-cache"})
-
-
-def _commands(body: bytes) -> list[tuple[str, bytes]]:
-    """Refs that the push changes, each with the capabilities behind it (the first one has them)."""
-    found: list[tuple[str, bytes]] = []
-    place = 0
-    while place + 4 <= len(body):
-        size = int(body[place : place + 4], 16)
-        if size < 4:
-            break
-        command = COMMAND.fullmatch(body[place + 4 : place + size])
-        if command:
-            found.append((command["ref"].decode(), command["capabilities"] or b""))
-        place += size
-    return found
 
 
 def _line(data: str | bytes) -> bytes:

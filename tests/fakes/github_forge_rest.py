@@ -87,11 +87,11 @@ def visible(request: Request, repo: Repo) -> bool:
     return not repo.private or (request.token is not None and request.token.covers(repo))
 
 
-def route(request: Request, repo: Repo, rest: str) -> Answer:
-    """Everything below a repository that the request may see."""
+def route(request: Request, repo: Repo, rest: str, more: tuple[tuple[str, str, Route], ...] = ()) -> Answer:
+    """Everything below a repository that the request may see; `more` are routes of other modules."""
     if request.method not in ("GET", "HEAD") and repo.archived:
         raise Refused(403, "Repository was archived so is read-only.")
-    for method, pattern, handler in ROUTES:
+    for method, pattern, handler in (*ROUTES, *more):
         found = re.fullmatch(pattern, rest)
         if found and method == request.method:
             return handler(request, repo, unquote(found[1]) if found.groups() else "")
@@ -287,7 +287,11 @@ def pull_json(request: Request, repo: Repo, pull: Pull) -> Json:
         "base": side(pull.base, repo.sha(pull.base)),
         "merged_at": "2026-01-01T00:00:00Z" if pull.merged else None,
         "created_at": "2026-01-01T00:00:00Z",
+        "labels": [{"id": 1, "name": name} for name in pull.labels],
+        "requested_reviewers": [user_json(request, name) for name in pull.reviewers],
+        "requested_teams": [{"id": 1, "slug": name, "name": name} for name in pull.team_reviewers],
         "url": f"{request.api}/repos/{repo.full_name}/pulls/{pull.number}",
+        "issue_url": f"{request.api}/repos/{repo.full_name}/issues/{pull.number}",
         "html_url": f"{request.root}/{repo.full_name}/pull/{pull.number}",
     }
 
@@ -300,6 +304,8 @@ def issue_json(request: Request, repo: Repo, issue: IssueRecord) -> Json:
         "title": issue.title,
         "body": issue.body,
         "user": None if issue.author is None else user_json(request, issue.author),
+        "author_association": issue.association,
+        "comments": len(issue.comments),
         "repository_url": f"{request.api}/repos/{repo.full_name}",
         "url": f"{request.api}/repos/{repo.full_name}/issues/{issue.number}",
         "html_url": f"{request.root}/{repo.full_name}/issues/{issue.number}",

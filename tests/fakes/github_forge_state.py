@@ -77,6 +77,13 @@ def _letters(number: int) -> str:
 
 
 @dataclass
+class Comment:
+    body: str
+    author: str | None
+    association: str
+
+
+@dataclass
 class Pull:
     number: int
     title: str
@@ -88,6 +95,11 @@ class Pull:
     draft: bool = False
     state: Literal["open", "closed"] = "open"
     merged: bool = False
+    labels: list[str] = field(default_factory=list[str])
+    reviewers: list[str] = field(default_factory=list[str])
+    team_reviewers: list[str] = field(default_factory=list[str])
+    reviews: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    comments: list[Comment] = field(default_factory=list[Comment])
 
 
 @dataclass
@@ -97,6 +109,20 @@ class IssueRecord:
     body: str | None
     author: str | None
     transferred_to: str | None = None
+    association: str = "NONE"
+    labels: list[str] = field(default_factory=list[str])
+    comments: list[Comment] = field(default_factory=list[Comment])
+
+
+@dataclass(frozen=True)
+class Ruleset:
+    """A rule for branches, which no push meets here. `says` is its line in a refusal."""
+
+    branches: str
+    says: str = "Commits must have verified signatures."
+
+    def targets(self, branch: str) -> bool:
+        return fnmatch.fnmatchcase(branch, self.branches)
 
 
 @dataclass
@@ -106,7 +132,12 @@ class Repo:
     Attributes:
         drafts: whether its plan has draft pull requests.
         protected: globs of branches that nobody may push to.
+        rulesets: rules that refuse every push to their branches.
+        push_protection: texts that count as secrets.
+        max_blob_bytes: the largest file that a push may hold.
         head_lag: how many more pull requests are refused because a branch that is there is not seen yet.
+        collaborators: who may be asked for a review.
+        updates: every branch that a push changed, with its new commit.
     """
 
     id: int
@@ -116,7 +147,14 @@ class Repo:
     archived: bool = False
     drafts: bool = True
     protected: tuple[str, ...] = ()
+    rulesets: tuple[Ruleset, ...] = ()
+    push_protection: tuple[str, ...] = ()
+    max_blob_bytes: int = 100 << 20
     head_lag: int = 0
+    collaborators: frozenset[str] = frozenset()
+    teams: frozenset[str] = frozenset()
+    labels: dict[str, str] = field(default_factory=dict[str, str])
+    updates: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     pulls: dict[int, Pull] = field(default_factory=dict[int, Pull])
     issues: dict[int, IssueRecord] = field(default_factory=dict[int, IssueRecord])
     numbers: count[int] = field(default_factory=lambda: count(1))

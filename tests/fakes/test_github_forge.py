@@ -3,109 +3,22 @@
 from __future__ import annotations
 
 import base64
-import json
 import os
-import subprocess
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
 from http.client import HTTPConnection, RemoteDisconnected
-from pathlib import Path
 from typing import cast
 from urllib.parse import urlsplit
 
 import pytest
 
-from agent_harness.events import JsonValue
-from tests.fakes.github_forge import GitHubStandIn, html_bad_gateway, loses_the_answer, server_error
+from tests.fakes.github_forge import html_bad_gateway, loses_the_answer, server_error
 from tests.fakes.github_forge_rest import Json
-from tests.fakes.github_forge_state import Level, Repo, Shape
-from tests.unit.publishing.repos import BRANCH, REF, Origin, git, make_origin
+from tests.fakes.github_forge_state import Level, Shape
+from tests.fakes.github_wire import World
+from tests.unit.publishing.repos import BRANCH, REF, git
 
 SHAPES: tuple[Shape, ...] = ("installation", "installation_jwt", "fine_grained", "classic")
 READER: dict[str, Level] = {"metadata": "read", "contents": "read", "pull_requests": "read", "issues": "read"}
-
-
-@dataclass
-class Reply:
-    status: int
-    headers: dict[str, str]
-    json: Json
-
-    @property
-    def message(self) -> str:
-        return str(self.json.get("message"))
-
-    @property
-    def error(self) -> Json:
-        return cast("list[Json]", self.json["errors"])[0]
-
-
-@dataclass
-class World:
-    forge: GitHubStandIn
-    repo: Repo
-    origin: Origin
-    token: str
-
-    def ask(self, method: str, path: str, body: object = None, token: str | None = None, anonymous: bool = False) -> Reply:
-        connection = HTTPConnection("127.0.0.1", self.forge.port, timeout=20)
-        headers = {"User-Agent": "test"}
-        if not anonymous:
-            headers["Authorization"] = f"token {token or self.token}"
-        try:
-            connection.request(method, f"/api/v3{path}", None if body is None else json.dumps(body), headers)
-            response = connection.getresponse()
-            content = response.read()
-        finally:
-            connection.close()
-        found = {name.lower(): value for name, value in response.getheaders()}
-        parsed = cast("JsonValue", json.loads(content)) if "json" in found.get("content-type", "") else None
-        return Reply(response.status, found, parsed if isinstance(parsed, dict) else {"list": parsed})
-
-    def pull(self, **changes: object) -> Reply:
-        body = {"title": "Work", "body": "Done", "head": BRANCH, "base": "main", **changes}
-        return self.ask("POST", "/repos/octo/demo/pulls", body)
-
-    def git(self, *args: str, token: str | None = None, cwd: Path | None = None, follow: bool = True) -> tuple[int, str]:
-        """Exit code and everything that git said."""
-        header = "Authorization: Basic " + base64.b64encode(f"x-access-token:{token or self.token}".encode()).decode()
-        env = {
-            "PATH": os.environ["PATH"],
-            "HOME": str(self.origin.clone),
-            "GIT_CONFIG_NOSYSTEM": "1",
-            "GIT_TERMINAL_PROMPT": "0",
-            "GIT_CONFIG_COUNT": "3",
-            "GIT_CONFIG_KEY_0": "http.extraHeader",
-            "GIT_CONFIG_VALUE_0": "" if token == "" else header,
-            "GIT_CONFIG_KEY_1": "http.followRedirects",
-            "GIT_CONFIG_VALUE_1": str(follow).lower(),
-            "GIT_CONFIG_KEY_2": "http.proxy",
-            "GIT_CONFIG_VALUE_2": "",
-            "LC_ALL": "C.UTF-8",
-        }
-        done = subprocess.run(["git", *args], cwd=cwd or self.origin.clone, env=env, capture_output=True, text=True, check=False)
-        return done.returncode, done.stdout + done.stderr
-
-    @property
-    def url(self) -> str:
-        return f"{self.forge.url}/octo/demo.git"
-
-    def pushed(self) -> str:
-        head = self.origin.commit({"a.py": "two\n"})
-        code, said = self.git("push", self.url, f"HEAD:{REF}")
-        assert code == 0, said
-        return head
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    origin = make_origin(tmp_path / "source")
-    folder = tmp_path / "forge"
-    folder.mkdir()
-    with GitHubStandIn(folder) as forge:
-        repo = forge.add_repository("octo/demo", origin.bare)
-        yield World(forge, repo, origin, forge.token())
 
 
 @pytest.mark.parametrize("shape", SHAPES)
