@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from agent_harness.errors import ConfigError
-from agent_harness.github_settings import TOKEN_VARIABLES, GitHubAccess, Repository, access_from, parse_github_url, parse_issue
+from agent_harness.github_settings import (
+    APP_ID_VARIABLE,
+    KEY_FILE_VARIABLE,
+    TOKEN_VARIABLES,
+    GitHubAccess,
+    Repository,
+    access_from,
+    parse_github_url,
+    parse_issue,
+)
 from agent_harness.in_place import origin_of, take_place
 from agent_harness.inert_git import Git
 from agent_harness.origins import Origin, exists, is_path, of_path, of_url
 from agent_harness.publishing.base import Forge
-from agent_harness.publishing.github import GitHubForge, Issue, check_repository, read_issue
+from agent_harness.publishing.github import GitHubForge
+from agent_harness.publishing.github_app import before_a_session, for_publishing
+from agent_harness.publishing.github_before import check_repository, read_issue
+from agent_harness.publishing.issue_text import Issue, task_of
 from agent_harness.publishing.local_forge import LocalForge
+from agent_harness.publishing.publisher import Renew
 from agent_harness.settings import Settings
 from agent_harness.surfaces.host import Place
 from agent_harness.task import IssueLink
 from agent_harness.tasks import task_group
 from agent_harness.transport import Transport
-
-# What a page does not show of an issue: comments of templates, and what hides in them.
-HIDDEN = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +76,7 @@ async def look_up(git: Git, settings: Settings) -> Assignment:
     if issue is None or number is None:
         return Assignment(origin, settings.text, access)
     link = IssueLink(number, issue.author, issue.url)
-    return Assignment(origin, _text_of(issue, repository, number, settings.text), access, link)
+    return Assignment(origin, task_of(issue, repository, number, settings.text), access, link)
 
 
 async def _in_place(git: Git, settings: Settings, access: GitHubAccess) -> Assignment:
@@ -93,10 +102,11 @@ def reach(access: GitHubAccess, url: str, *, publishes: bool) -> Transport:
     repository = parse_github_url(url, access.api_url)
     if repository is None:
         return Transport(url)
-    if publishes and access.token is None:
+    if publishes and not access.can_publish:
         raise ConfigError(
             f"a pull request in {repository.full_name!r} on GitHub needs a token: set {' or '.join(TOKEN_VARIABLES)} "
-            "(contents: write, pull requests: write), or keep the work here with --no-pr"
+            f"(contents: write, pull requests: write), or {APP_ID_VARIABLE} and {KEY_FILE_VARIABLE}, "
+            "or keep the work here with --no-pr"
         )
     return access.transport(repository)
 
@@ -107,11 +117,30 @@ def forge_of(access: GitHubAccess, target: Transport, folder: Path) -> Forge:
     return LocalForge(folder) if repository is None else GitHubForge(access, repository)
 
 
+def renewal_of(access: GitHubAccess, target: Transport) -> Renew | None:
+    """How an App gets a fresh token when the work is ready to go; None where the token is the person's own."""
+    repository = parse_github_url(target.safe_url, access.api_url)
+    if access.app is None or repository is None:
+        return None
+
+    async def renew() -> tuple[Transport, Forge]:
+        fresh = await for_publishing(access, repository)
+        return fresh.transport(repository), GitHubForge(fresh, repository)
+
+    return renew
+
+
 async def _path(git: Git, settings: Settings, access: GitHubAccess, place: Place | None) -> Origin:
     publishes = settings.pull_request
 
-    def transport_of(url: str) -> Transport:
-        return reach(access, url, publishes=publishes)
+    looking = access
+
+    async def transport_of(url: str) -> Transport:
+        nonlocal looking
+        repository = parse_github_url(url, access.api_url)
+        if repository is not None and publishes:
+            looking = await before_a_session(access, repository, publishes=True, issue=False)
+        return reach(looking, url, publishes=publishes)
 
     if place is not None:
         origin = await origin_of(git, place, settings.base, transport_of, publishes=publishes)
@@ -120,7 +149,7 @@ async def _path(git: Git, settings: Settings, access: GitHubAccess, place: Place
     target = origin.target
     repository = parse_github_url(target.safe_url, access.api_url) if target and publishes else None
     if repository is not None:
-        await check_repository(access, repository, publishes=True)
+        await check_repository(looking, repository, publishes=True)
     return origin
 
 
@@ -134,7 +163,9 @@ async def _on_github(
     git: Git, settings: Settings, access: GitHubAccess, repository: Repository, number: int | None
 ) -> tuple[Origin, Issue | None]:
     """All that is asked of GitHub, side by side. Its own answer tells more than git's, so it is the one that is told."""
-    transport = reach(access, access.clone_url(repository), publishes=settings.pull_request)
+    publishes = settings.pull_request
+    access = await before_a_session(access, repository, publishes=publishes, issue=number is not None)
+    transport = reach(access, access.clone_url(repository), publishes=publishes)
     origins: list[Origin] = []
     issues: list[Issue] = []
     refused: list[ConfigError] = []
@@ -150,7 +181,7 @@ async def _on_github(
 
     async with task_group() as tasks:
         tasks.start_soon(look)
-        if settings.pull_request:
+        if publishes:
 
             async def check() -> None:
                 await check_repository(access, repository, publishes=True)
@@ -169,9 +200,3 @@ def _with_token_in(url: str, access: GitHubAccess) -> GitHubAccess:
     if access.token is not None or not password:
         return access
     return GitHubAccess(access.api_url, unquote(password), "the URL")
-
-
-def _text_of(issue: Issue, repository: Repository, number: int, words: str) -> str:
-    """The issue as a task, below what the person said of it."""
-    text = f"{issue.title.strip()}\n\n{HIDDEN.sub('', issue.body).strip()}".strip()
-    return f"{words.strip()}\n\nIssue {repository.full_name}#{number}: {text}" if words.strip() else text

@@ -15,7 +15,7 @@ from typing import cast
 import anyio.to_thread
 
 from agent_harness import __version__
-from agent_harness.assignment import Assignment, forge_of, look_up
+from agent_harness.assignment import Assignment, forge_of, look_up, renewal_of
 from agent_harness.budget import Budget, Price
 from agent_harness.errors import ConfigError
 from agent_harness.events import Event, JsonValue, Notice, SessionStarted
@@ -26,7 +26,7 @@ from agent_harness.inert_git import Git, Transport
 from agent_harness.model.openai import OpenAIModel
 from agent_harness.model.prices import price_of
 from agent_harness.publishing.base import Forge
-from agent_harness.publishing.publisher import Publisher
+from agent_harness.publishing.publisher import Publisher, Renew
 from agent_harness.redact import Redactor
 from agent_harness.session import Session
 from agent_harness.settings import Settings
@@ -95,20 +95,22 @@ async def _make(
         deny=settings.deny,
         limits=settings.limits,
         instructions=settings.instructions,
+        wishes=replace(settings.wishes, draft=settings.draft),
     )
     emit = _Late()
     worktree = folder / "worktree" if assignment.place is None else assignment.place.checkout.root
     hooks = _hooks(settings, task, session_id, branch, worktree, folder, emit)
     _make_folder(folder, settings)
     secrets_of = [each.secrets for each in (origin.source, origin.target) if each is not None]
-    redactor = Redactor([*known, *(secret for several in secrets_of for secret in several)])
+    redactor = Redactor([*known, *assignment.access.secrets, *(secret for several in secrets_of for secret in several)])
     trace = emit.trace = Trace(folder / "trace.jsonl", session_id, redactor)
     git = Git(folder, redactor.text)
     surface = _surface(settings, assignment, task, branch, folder, git, trace.emit, say)
     publisher = None
     if settings.pull_request and origin.target is not None:
         forge = forge_of(assignment.access, origin.target, folder)
-        publisher = make_publisher(git, folder, origin.target, forge, trace)
+        renew = renewal_of(assignment.access, origin.target)
+        publisher = make_publisher(git, folder, origin.target, forge, trace, renew)
     trace.emit(
         SessionStarted(
             task=_recorded(task),
@@ -207,10 +209,13 @@ def _recorded(task: Task) -> dict[str, JsonValue]:
     }
     if task.issue is not None:
         recorded |= {"issue_author": task.issue.author, "issue_url": task.issue.url}
+    recorded |= {name: value for name, value in cast("dict[str, JsonValue]", asdict(task.wishes)).items() if value}
     return recorded
 
 
-def make_publisher(git: Git, folder: Path, target: Transport, forge: Forge, trace: Trace) -> Publisher:
+def make_publisher(
+    git: Git, folder: Path, target: Transport, forge: Forge, trace: Trace, renew: Renew | None = None
+) -> Publisher:
     """A publisher of the work of the session in that folder."""
     return Publisher(
         git,
@@ -221,6 +226,7 @@ def make_publisher(git: Git, folder: Path, target: Transport, forge: Forge, trac
         trace.emit,
         trace.sync,
         trace.redactor.text,
+        renew,
     )
 
 

@@ -162,12 +162,18 @@ def _publish(options: argparse.Namespace) -> int:
     from agent_harness.headless import watch_progress
     from agent_harness.republish import publish_session
     from agent_harness.settings_load import state_home
+    from agent_harness.settings_values import Values, labels, reviewers
+    from agent_harness.task import Wishes
     from agent_harness.tasks import task_group
+
+    given = {key: getattr(options, key) for key in ("label", "reviewer") if getattr(options, key) is not None}
+    values = Values(given, {}, Path(), {})
+    more = Wishes(options.draft, values.get("label", labels, ()), values.get("reviewer", reviewers, ()))
 
     async def publish() -> int:
         async with task_group() as tasks:
             watch_progress(tasks)
-            ended = await publish_session(state_home(os.environ), options.session, os.environ, draft=options.draft)
+            ended = await publish_session(state_home(os.environ), options.session, os.environ, more)
             tasks.cancel_scope.cancel()
         if ended.pull_request is None:
             sys.stdout.write("nothing differs from the base, so there is nothing to propose\n")
@@ -226,6 +232,7 @@ def command_line() -> Parser:
     )
     publish.add_argument("session", metavar="SESSION", help="its id, the start of it, or 'last'")
     publish.add_argument("--draft", action="store_true", default=False, help="open the pull request as a draft")
+    _add_garnish(publish)
     restore = commands.add_parser(
         "restore",
         help="give your checkout back as a session found it; can be undone",
@@ -276,6 +283,10 @@ def _run_options(run: Parser) -> None:
     )
     proposal.add_argument("--no-pr", dest="pr", action="store_const", const=False, help="open none")
     run.add_argument("--draft", action="store_const", const=True, help="open the pull request as a draft")
+    _add_garnish(run)
+    run.add_argument(
+        "--co-author", metavar="'NAME <MAIL>'", action="append", help="named in a trailer of the session's commits; repeatable"
+    )
     run.add_argument("--deny", metavar="GLOB", action="append", help="files that no tool may read or write; repeatable")
     run.add_argument(
         "--instructions",
@@ -289,6 +300,13 @@ def _run_options(run: Parser) -> None:
     output.add_argument("--plain", action="store_true", default=False, help="text for people (the default)")
     for name in OPTIONS_TO_COME:
         run.add_argument(name, action=NotYet, nargs="?", help=argparse.SUPPRESS)
+
+
+def _add_garnish(parser: Parser) -> None:
+    parser.add_argument("--label", metavar="NAME", action="append", help="label of the pull request; repeatable")
+    parser.add_argument(
+        "--reviewer", metavar="LOGIN", action="append", help="who is asked to review it; OWNER/TEAM for a team; repeatable"
+    )
 
 
 def _add_ceilings(run: Parser) -> None:

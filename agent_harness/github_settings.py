@@ -6,6 +6,7 @@ import base64
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from agent_harness.errors import ConfigError
@@ -14,6 +15,9 @@ from agent_harness.transport import Transport
 PUBLIC_API_URL = "https://api.github.com"
 API_VARIABLE = "GITHUB_API_URL"
 TOKEN_VARIABLES = ("AGENT_GITHUB_INSTALLATION_TOKEN", "GITHUB_TOKEN")
+APP_ID_VARIABLE = "AGENT_GITHUB_APP_ID"
+KEY_VARIABLE, KEY_FILE_VARIABLE = "AGENT_GITHUB_PRIVATE_KEY", "AGENT_GITHUB_PRIVATE_KEY_FILE"
+MAX_KEY_BYTES = 64 << 10
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 PORTS = {"https": 443, "http": 80}
 
@@ -39,14 +43,23 @@ class Repository:
 
 
 @dataclass(frozen=True, slots=True)
+class App:
+    """A GitHub App: its id, and its private key as PEM, from which tokens are minted. The key never leaves this process."""
+
+    id: str
+    private_key: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class GitHubAccess:
     """One GitHub and the right to act there.
 
     Attributes:
         api_url: root of its REST interface, without a slash at the end.
         web_url: root of its web pages and git repositories, without a slash at the end.
-        token: None when nobody set one; public repositories can still be read.
+        token: None when nobody set one, or none was minted yet; public repositories can still be read.
         source: the variable that the token was read from, for messages; empty without one.
+        app: mints tokens; None when a token was set.
 
     Raises:
         ConfigError: the address of the interface has a shape that no GitHub has.
@@ -55,12 +68,23 @@ class GitHubAccess:
     api_url: str = PUBLIC_API_URL
     token: str | None = field(default=None, repr=False)
     source: str = ""
+    app: App | None = field(default=None, repr=False)
     web_url: str = field(init=False)
 
     def __post_init__(self) -> None:
         api_url, web_url = _addresses(self.api_url)
         object.__setattr__(self, "api_url", api_url)
         object.__setattr__(self, "web_url", web_url)
+
+    @property
+    def can_publish(self) -> bool:
+        """Whether there is a token, or an App to mint one."""
+        return self.token is not None or self.app is not None
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What must be seen nowhere."""
+        return tuple(each for each in (self.token, self.app and self.app.private_key) if each)
 
     def clone_url(self, repository: Repository) -> str:
         """Where git finds it, over HTTP, without credentials."""
@@ -75,20 +99,53 @@ class GitHubAccess:
 
 
 def access_from(environ: Mapping[str, str]) -> GitHubAccess:
-    """What the environment says: `GITHUB_API_URL`, and the first of the token variables that is set.
+    """What the environment says: `GITHUB_API_URL`, and a token or an App.
+
+    The harness's own token wins over the App, and the App over `GITHUB_TOKEN`, which many machines set for everything.
 
     Raises:
-        ConfigError: the address cannot be used, or the token cannot be one.
+        ConfigError: the address cannot be used, the token cannot be one, or the App has an id or a key only.
     """
     api_url = environ.get(API_VARIABLE, "").strip() or PUBLIC_API_URL
-    for variable in TOKEN_VARIABLES:
+    own, common = TOKEN_VARIABLES
+    app = _app(environ)
+    for variable in (own,) if app is not None else (own, common):
         token = environ.get(variable, "").strip()
         if not token:
             continue
         if not token.isascii() or not token.isprintable() or " " in token:
             raise ConfigError(f"{variable} holds a blank or a character that no token has; check how it was pasted")
         return GitHubAccess(api_url, token, variable)
-    return GitHubAccess(api_url)
+    return GitHubAccess(api_url, source="" if app is None else APP_ID_VARIABLE, app=app)
+
+
+def _app(environ: Mapping[str, str]) -> App | None:
+    number = environ.get(APP_ID_VARIABLE, "").strip()
+    key, file = environ.get(KEY_VARIABLE, "").strip(), environ.get(KEY_FILE_VARIABLE, "").strip()
+    if not number and not key and not file:
+        return None
+    if not number:
+        raise ConfigError(f"{KEY_VARIABLE if key else KEY_FILE_VARIABLE} is set without {APP_ID_VARIABLE}; set both, or neither")
+    if not re.fullmatch(r"[0-9]{1,12}|Iv[A-Za-z0-9.]{6,40}", number):
+        raise ConfigError(
+            f"{APP_ID_VARIABLE} is {number[:40]!r}; give the App's number (or its client id) from its settings page"
+        )
+    if not key and not file:
+        raise ConfigError(f"{APP_ID_VARIABLE} is set without its key; set {KEY_FILE_VARIABLE} to the downloaded .pem file")
+    where = KEY_VARIABLE if key else f"the file {file!r} of {KEY_FILE_VARIABLE}"
+    # Where a variable can only be one line, people write the line ends as they would in a program.
+    pem = key.replace("\\n", "\n") if key else _read_key(file, where)
+    if not re.search(r"-----BEGIN (RSA )?PRIVATE KEY-----", pem) or "-----END " not in pem:
+        raise ConfigError(f"{where} is no private key in PEM; give the whole .pem file of the App's settings page")
+    return App(number, pem.strip() + "\n")
+
+
+def _read_key(file: str, where: str) -> str:
+    try:
+        with Path(file).expanduser().open("rb") as opened:
+            return opened.read(MAX_KEY_BYTES).decode("ascii", "replace")
+    except OSError as error:
+        raise ConfigError(f"{where} cannot be read: {error.strerror}; check its path and its rights") from error
 
 
 def parse_github_url(url: str, api_url: str = PUBLIC_API_URL) -> Repository | None:

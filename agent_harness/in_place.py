@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -11,7 +11,7 @@ import anyio.to_thread
 from agent_harness.archive import is_running, stored_sessions
 from agent_harness.errors import ConfigError
 from agent_harness.inert_git import Git, Transport
-from agent_harness.origins import Origin, find_repository, look, origin_url
+from agent_harness.origins import Origin, Reach, find_repository, look, origin_url
 from agent_harness.surfaces.checkout import Checkout, Hold, HoldTaken, find_checkout
 from agent_harness.surfaces.host import Place
 from agent_harness.surfaces.host_facts import HostFacts, read_facts
@@ -64,9 +64,7 @@ def who_works_in(root: Path, sessions: Path) -> str:
     return "another session"
 
 
-async def origin_of(
-    git: Git, place: Place, base: str | None, transport_of: Callable[[str], Transport], *, publishes: bool
-) -> Origin:
+async def origin_of(git: Git, place: Place, base: str | None, transport_of: Reach, *, publishes: bool) -> Origin:
     """What the session starts from, and with `publishes` where its work goes.
 
     Args:
@@ -92,7 +90,7 @@ async def origin_of(
     url = await origin_url(git, checkout.root, checkout.git_dir)
     if not url:
         raise ConfigError(f"{str(checkout.root)!r} has no remote 'origin' to push to; add one, or leave --pr out")
-    target = transport_of(url)
+    target = await transport_of(url)
     refs = await look(git, target)
     wanted = base or (facts.branch if f"refs/heads/{facts.branch}" in refs.refs else refs.default_branch)
     if wanted is None or f"refs/heads/{wanted}" not in refs.refs:

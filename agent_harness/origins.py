@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -10,6 +10,14 @@ from urllib.parse import urlsplit
 from agent_harness.errors import ConfigError
 from agent_harness.inert_git import Git, GitFailed, RemoteRefs, Transport
 from agent_harness.progress import doing
+
+Reach = Callable[[str], Awaitable[Transport]]
+"""How git gets to a URL: with credentials where it has to, which may have to be asked for."""
+
+
+async def plainly(url: str) -> Transport:
+    """With what the URL itself carries."""
+    return Transport(url)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +57,7 @@ async def of_url(git: Git, transport: Transport, base: str | None) -> Origin:
     return Origin(transport, transport, f"refs/heads/{name}", commit, name, refs.default_branch or name)
 
 
-async def of_path(
-    git: Git, path: Path, base: str | None, transport_of: Callable[[str], Transport] = Transport, *, publishes: bool
-) -> Origin:
+async def of_path(git: Git, path: Path, base: str | None, transport_of: Reach = plainly, *, publishes: bool) -> Origin:
     """The HEAD of a person's checkout (or of a bare repository); the work goes to its `origin`.
 
     Args:
@@ -82,7 +88,7 @@ async def of_path(
 
 
 async def _target(
-    git: Git, top: Path, git_dir: Path, transport_of: Callable[[str], Transport], *, publishes: bool
+    git: Git, top: Path, git_dir: Path, transport_of: Reach, *, publishes: bool
 ) -> tuple[Transport | None, RemoteRefs | None]:
     url = await origin_url(git, top, git_dir)
     if not url:
@@ -90,7 +96,7 @@ async def _target(
             raise ConfigError(f"{str(top)!r} has no remote 'origin' to push to; add one, or keep the work with --no-pr")
         own = Transport(str(git_dir))
         return (own, await look(git, own)) if publishes else (None, None)
-    transport = transport_of(url)
+    transport = await transport_of(url)
     return transport, await look(git, transport) if publishes else None
 
 

@@ -22,7 +22,8 @@ def commit_message(task: Task, session: str) -> str:
     """The message of the commit that the harness makes of what the model left uncommitted."""
     first = next((line.strip() for line in task.text.splitlines() if line.strip()), "Work of a session")
     subject = first if len(first) <= SUBJECT_CHARS else first[: SUBJECT_CHARS - 3].rstrip() + "..."
-    return f"{subject}\n\nagent-harness session {session}\n"
+    trailers = "".join(f"Co-authored-by: {name}\n" for name in task.wishes.co_authors)
+    return f"{subject}\n\nagent-harness session {session}\n" + (f"\n{trailers}" if trailers else "")
 
 
 def make_report(

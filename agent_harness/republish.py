@@ -9,24 +9,31 @@ from pathlib import Path
 from typing import cast
 
 from agent_harness.archive import StoredSession, find_session
-from agent_harness.assignment import forge_of, reach
+from agent_harness.assignment import forge_of, reach, renewal_of
 from agent_harness.budget import Budget
 from agent_harness.build import credentials_in, make_publisher
 from agent_harness.errors import ConfigError
 from agent_harness.events import JsonValue, SessionEnded
-from agent_harness.github_settings import GitHubAccess, access_from
+from agent_harness.github_settings import GitHubAccess, access_from, parse_github_url
 from agent_harness.inert_git import Git, Transport
 from agent_harness.origins import is_path, of_path
 from agent_harness.publishing.bundle import read_header
+from agent_harness.publishing.github_app import before_a_session
 from agent_harness.redact import Redactor
 from agent_harness.reporting import make_report
 from agent_harness.surfaces.base import ExportedWork
-from agent_harness.task import IssueLink, Limits, Task
+from agent_harness.task import IssueLink, Limits, Task, Wishes
 from agent_harness.trace import Trace
 
 
-async def publish_session(home: Path, wanted: str, environ: Mapping[str, str], *, draft: bool) -> SessionEnded:
+async def publish_session(home: Path, wanted: str, environ: Mapping[str, str], more: Wishes) -> SessionEnded:
     """Publish again, or for the first time, what a session kept; its trace goes on and ends anew.
+
+    Args:
+        home: where sessions are kept.
+        wanted: the session's id, the start of it, or `last`.
+        environ: tokens, and which GitHub.
+        more: what is wanted beyond what the session was started with.
 
     Raises:
         ConfigError: no such session, or it kept no work; nothing was done.
@@ -41,22 +48,23 @@ async def publish_session(home: Path, wanted: str, environ: Mapping[str, str], *
         raise ConfigError(
             f"session {stored.id} ({state}) kept no work to publish; {where}read it with: agent-harness show {stored.id}"
         )
-    task = _task(stored)
+    task = _task(stored, more)
     branch = str(stored.started["branch"])
-    known = Redactor(credentials_in(environ))
-    git = Git(stored.folder, known.text)
     access = access_from(environ)
+    known = [*credentials_in(environ), *access.secrets]
+    git = Git(stored.folder, Redactor(known).text)
     target = await _target(git, task, access)
-    trace = Trace(stored.trace_path, stored.id, Redactor([*credentials_in(environ), *target.secrets]))
+    trace = Trace(stored.trace_path, stored.id, Redactor([*known, *target.secrets]))
     try:
         budget = _spent(stored, task.limits)
         ended = stored.ended or {}
         summary = str(ended.get("summary") or "The session was broken off before it could say what it did.")
         model = str(stored.started["model"])
         report = make_report(trace.path, stored.id, task, summary, budget, model, str(stored.started["surface"]))
-        publisher = make_publisher(git, stored.folder, target, forge_of(access, target, stored.folder), trace)
+        forge, renew = forge_of(access, target, stored.folder), renewal_of(access, target)
+        publisher = make_publisher(git, stored.folder, target, forge, trace, renew)
         work = ExportedWork(bundle, read_header(bundle, f"refs/heads/{branch}").head)
-        opened = await publisher.publish(work, task, branch, report, draft)
+        opened = await publisher.publish(work, task, branch, report, task.wishes.draft)
         again = SessionEnded(
             outcome="no_changes" if opened is None else "succeeded",
             reason="no_changes" if opened is None else "pull_request",
@@ -74,7 +82,7 @@ async def publish_session(home: Path, wanted: str, environ: Mapping[str, str], *
         trace.close()
 
 
-def _task(stored: StoredSession) -> Task:
+def _task(stored: StoredSession, more: Wishes) -> Task:
     task = cast("dict[str, JsonValue]", stored.started["task"])
     base, number = str(task["base"]), task.get("issue")
     issue = None
@@ -87,6 +95,22 @@ def _task(stored: StoredSession) -> Task:
         base_commit=str(task["base_commit"]),
         default_branch=base,
         issue=issue,
+        wishes=_wishes(task, more),
+    )
+
+
+def _wishes(task: Mapping[str, JsonValue], more: Wishes) -> Wishes:
+    """What the session was started with, and more."""
+
+    def names(field: str, added: tuple[str, ...]) -> tuple[str, ...]:
+        found = task.get(field)
+        return tuple(dict.fromkeys([*(str(each) for each in (found if isinstance(found, list) else ())), *added]))
+
+    return Wishes(
+        draft=more.draft or task.get("draft") is True,
+        labels=names("labels", more.labels),
+        reviewers=names("reviewers", more.reviewers),
+        co_authors=names("co_authors", more.co_authors),
     )
 
 
@@ -104,11 +128,13 @@ def _spent(stored: StoredSession, limits: Limits) -> Budget:
 
 
 async def _target(git: Git, task: Task, access: GitHubAccess) -> Transport:
-    def transport_of(url: str) -> Transport:
-        return reach(access, url, publishes=True)
+    async def transport_of(url: str) -> Transport:
+        repository = parse_github_url(url, access.api_url)
+        looking = access if repository is None else await before_a_session(access, repository, publishes=True, issue=False)
+        return reach(looking, url, publishes=True)
 
     if not is_path(task.repo, Path(os.sep)):
-        return transport_of(task.repo)
+        return reach(access, task.repo, publishes=True)
     origin = await of_path(git, Path(task.repo), None, transport_of, publishes=True)
     assert origin.target is not None
     return origin.target

@@ -181,7 +181,14 @@ class Session:
         outputs.mkdir(mode=0o700, exist_ok=True)
         tools = tools_for(self.surface.capabilities)
         context = ToolContext(
-            self.surface, outputs, self.trace.emit, lambda _name, _arguments: None, jobs, self.branch, deny=self.task.deny
+            self.surface,
+            outputs,
+            self.trace.emit,
+            lambda _name, _arguments: None,
+            jobs,
+            self.branch,
+            deny=self.task.deny,
+            co_authors=self.task.wishes.co_authors,
         )
         dispatcher = Dispatcher(tools, self.guards, self.hooks, context, self.trace)
         prompt = Path(__file__).with_name("prompt.md").read_text(encoding="utf-8")

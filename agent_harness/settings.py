@@ -8,7 +8,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Literal
 
-from agent_harness.task import Limits
+from agent_harness.task import Limits, Wishes
 
 HookEvent = Literal[
     "SessionStart",
@@ -62,6 +62,7 @@ class Settings:
         home: where sessions are kept.
         started_in: the directory where the person started; hooks run there.
         confine: commands on the person's own checkout run in bubblewrap.
+        wishes: labels, reviewers and co-authors; `draft` stands beside it.
         price: per million tokens, when given by flags.
         instructions: the text of the person's `--instructions` file; empty when there is none.
         environ: the environment at the start, for hooks (without credentials) and for the redactor.
@@ -77,6 +78,7 @@ class Settings:
     pull_request: bool = True
     draft: bool = False
     confine: bool = True
+    wishes: Wishes = field(default_factory=Wishes)
     limits: Limits = field(default_factory=Limits)
     price_in: Decimal | None = None
     price_out: Decimal | None = None

@@ -21,10 +21,13 @@ from agent_harness.settings import HOOK_EVENTS, Endpoint, HookEvent, HookSetting
 from agent_harness.settings_values import (
     Values,
     check_keys,
+    co_authors,
     count,
     dollars,
+    labels,
     price,
     read_config,
+    reviewers,
     seconds,
     shown,
     switch,
@@ -33,7 +36,7 @@ from agent_harness.settings_values import (
     words,
 )
 from agent_harness.surfaces.globs import parse_globs
-from agent_harness.task import Limits
+from agent_harness.task import Limits, Wishes
 
 OPENAI_URL = "https://api.openai.com/v1"
 OPENROUTER_URL = "https://openrouter.ai/api/v1"
@@ -41,6 +44,7 @@ CONFIG_KEYS = (
     *("model", "base_url", "api_key", "surface", "pr", "draft", "deny", "price_in", "price_out"),
     *("max_turns", "max_tokens", "max_cost", "max_completion_tokens", "max_seconds", "compact_at"),
     *("hooks", "hook_timeout", "hook_on_failure", "instructions"),
+    *("label", "reviewer", "co_author"),
 )
 HOOK_VARIABLES: dict[str, HookEvent] = {
     "AGENT_HOOK_" + re.sub(r"(?<!^)(?=[A-Z])", "_", event).upper(): event for event in HOOK_EVENTS
@@ -95,6 +99,11 @@ def load(flags: Flags, environ: Mapping[str, str], started_in: Path) -> Settings
         pull_request=values.get("pr", switch, surface != "host"),
         draft=values.get("draft", switch, False),
         confine=flags.confine,
+        wishes=Wishes(
+            labels=values.get("label", labels, ()),
+            reviewers=values.get("reviewer", reviewers, ()),
+            co_authors=values.get("co_author", co_authors, ()),
+        ),
         limits=_limits(values),
         price_in=price_in,
         price_out=price_out,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -174,6 +175,32 @@ def text_file(value: object, where: str, folder: Path, most: int) -> str:
         what = "holds a NUL character" if text else "is empty"
         raise ConfigError(f"{where} is {shown(name)}, which {what}; give a text file that says something, or leave it out")
     return text
+
+
+def labels(value: object, where: str) -> tuple[str, ...]:
+    """Names of labels; a forge takes 50 characters."""
+    return _each(value, where, r"[^,]{1,50}", "give the label's name, at most 50 characters, no comma")
+
+
+def reviewers(value: object, where: str) -> tuple[str, ...]:
+    """Logins, and `owner/team` for teams; a leading `@` may stand there."""
+    found = _each(value, where, r"@?[\w.-]{1,100}(/[\w.-]{1,100})?", "give a login, or OWNER/TEAM for a team")
+    return tuple(name.removeprefix("@") for name in found)
+
+
+def co_authors(value: object, where: str) -> tuple[str, ...]:
+    """`Name <mail>`, as git's trailer has it."""
+    return _each(
+        value, where, r"[^<>@\s][^<>\n]{0,99} <[^<>\s@]{1,100}@[^<>\s@]{1,100}>", "write it as 'Name <mail@example.com>'"
+    )
+
+
+def _each(value: object, where: str, pattern: str, advice: str) -> tuple[str, ...]:
+    found = words(value, where)
+    for text in found:
+        if not re.fullmatch(pattern, text):
+            raise ConfigError(f"{where} has {shown(text)}; {advice}")
+    return tuple(dict.fromkeys(found))
 
 
 def _decimal(value: object) -> Decimal | None:

@@ -37,6 +37,23 @@ class IssueLink:
 
 
 @dataclass(frozen=True, slots=True)
+class Wishes:
+    """How the work should be presented.
+
+    Attributes:
+        draft: open the pull request as a draft.
+        labels: names of labels for it.
+        reviewers: who is asked to review it: logins, and `owner/team` for teams.
+        co_authors: `Name <mail>` of whoever is named in a trailer of the harness's commit.
+    """
+
+    draft: bool = False
+    labels: tuple[str, ...] = ()
+    reviewers: tuple[str, ...] = ()
+    co_authors: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Task:
     """One delegated piece of work.
 
@@ -48,6 +65,7 @@ class Task:
         default_branch: the repository's default branch, which nobody may push to.
         issue: the issue that the task came from, if any.
         deny: extra globs that no tool may read or write.
+        wishes: how the pull request and the harness's commit should look.
         instructions: what the person wants of every task, in their words; empty when they said nothing.
     """
 
@@ -60,6 +78,7 @@ class Task:
     deny: tuple[str, ...] = ()
     limits: Limits = field(default_factory=Limits)
     instructions: str = ""
+    wishes: Wishes = field(default_factory=Wishes)
 
     @property
     def prompt(self) -> str:

@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Protocol
 
 from agent_harness.plan import Plan
-from agent_harness.task import Task
+from agent_harness.task import Task, Wishes
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +80,22 @@ class Proposal:
 class Forge(Protocol):
     """Where pull requests are opened."""
 
+    async def look(self, branch: str) -> str:
+        """Look before anything is pushed; returns what was found in a few words, empty when there is nothing to look at.
+
+        Raises:
+            PublishError: a pull request of that branch could not be opened, or a person closed it.
+        """
+        ...
+
     async def open_pull_request(self, proposal: Proposal) -> PullRequest:
         """Open the pull request, or find the one that this session opened before.
 
         Raises:
             PublishError: refused; says what to do and that the branch is pushed.
         """
+        ...
+
+    async def adorn(self, opened: PullRequest, wishes: Wishes) -> tuple[str, ...]:
+        """Labels and reviewers, as far as they can be had and are not there yet; returns what could not, a sentence each."""
         ...

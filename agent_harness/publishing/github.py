@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import quote
 
 import anyio
 
-from agent_harness.errors import ConfigError, HarnessError, PublishError, SurfaceError
-from agent_harness.github_settings import TOKEN_VARIABLES, GitHubAccess, Repository
+from agent_harness.errors import PublishError
+from agent_harness.github_settings import GitHubAccess, Repository
 from agent_harness.publishing.base import Proposal, PullRequest
-from agent_harness.publishing.github_client import GitHubClient, GitHubFailed, Pause
+from agent_harness.publishing.github_adorn import adorn
+from agent_harness.publishing.github_client import MAX_WAIT_S, GitHubClient, GitHubFailed, Pause
 from agent_harness.publishing.github_failures import Trouble
+from agent_harness.task import Wishes
 
 if TYPE_CHECKING:
     from github import Github
@@ -24,17 +25,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 DEADLINE_S = 150.0  # of everything that one call does
+ADORN_S = 60.0  # labels and reviewers are not worth more
+LATE_S = 2.0  # after an answer that was no clear yes, what was asked for may still appear
+LIMITED_TIMES = 2  # that a rate limit is waited for
 HEAD_WAITS_S = (1.0, 2.0, 4.0, 8.0)  # while GitHub does not see the branch that was pushed a moment ago
-
-
-@dataclass(frozen=True, slots=True)
-class Issue:
-    """An issue as its author wrote it; untrusted text. `url` is its web page."""
-
-    title: str
-    body: str
-    author: str
-    url: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +59,30 @@ class GitHubForge:
         self._pause = pause
         self._deadline_s = deadline_s
 
+    async def look(self, branch: str) -> str:
+        """Look whether the repository can be published to, and for a pull request of that branch, before anything is pushed.
+
+        Raises:
+            PublishError: renamed, archived, not writable, not reachable, or a person closed the pull request.
+        """
+        try:
+            with anyio.move_on_after(self._deadline_s), GitHubClient(self._access, self._pause) as client:
+                repo = await self._repository_of(client)
+                there = await self._look(client, repo, branch)
+                return f"{repo.full_name} can be written" + (f", {there.url} is open" if there else ", no pull request yet")
+        except GitHubFailed as failure:
+            raise self._not_yet(failure.trouble) from failure
+        said = f"no answer within {self._deadline_s:g} s"
+        raise self._not_yet(Trouble("unreachable", said, "check the network, then publish again", retryable=True))
+
+    async def adorn(self, opened: PullRequest, wishes: Wishes) -> tuple[str, ...]:
+        """Labels and reviewers that are not there yet, as far as they can be had; returns what could not, a sentence each."""
+        if opened.number is None or not (wishes.labels or wishes.reviewers):
+            return ()
+        with anyio.move_on_after(ADORN_S), GitHubClient(self._access, self._pause) as client:
+            return await adorn(client, self._repository.full_name, opened.number, wishes)
+        return ("labels and reviewers: GitHub did not answer in time; set them by hand",)
+
     async def open_pull_request(self, proposal: Proposal) -> PullRequest:
         """Open the pull request of a pushed branch, or find the open one; nothing is ever sent twice that may have been done.
 
@@ -82,21 +100,30 @@ class GitHubForge:
         )
 
     async def _open(self, client: GitHubClient, proposal: Proposal) -> PullRequest:
-        repo = await client.read(lambda github: _get(github, self._repository))
-        if repo.archived:
-            raise GitHubFailed(Trouble("archived", f"{repo.full_name!r} is archived", "unarchive it first"))
-        there = await self._look(client, repo, proposal)
+        repo = await self._repository_of(client)
+        there = await self._look(client, repo, proposal.branch, proposal.base)
         if there is None:
             there = await self._create(client, repo, proposal)
         return PullRequest(there.url, there.number, proposal.branch, proposal.head)
 
-    async def _look(self, client: GitHubClient, repo: GitHubRepository, proposal: Proposal) -> _Found | None:
+    async def _repository_of(self, client: GitHubClient) -> GitHubRepository:
+        repo = await client.read(lambda github: get_repository(github, self._repository))
+        if repo.archived:
+            raise GitHubFailed(Trouble("archived", f"{repo.full_name!r} is archived", "unarchive it first"))
+        # Without permissions in the answer nothing is known; and what an App's token may do, its installation said.
+        granted = maybe(repo.permissions)
+        if self._access.app is None and granted is not None and granted.push is False:
+            said = f"the token of {self._access.source or 'GitHub'} may only read {repo.full_name!r}"
+            raise GitHubFailed(Trouble("no_permission", said, "give it contents: write and pull requests: write"))
+        return repo
+
+    async def _look(self, client: GitHubClient, repo: GitHubRepository, branch: str, base: str | None = None) -> _Found | None:
         """The open pull request of our branch; None when there never was one."""
-        found = await client.read(lambda _: _pulls(repo, proposal.branch))
+        found = await client.read(lambda _: _pulls(repo, branch))
         opened = [each for each in found if each.state == "open"]
         if opened:
             # A person may have chosen another base for it: it is still ours.
-            return next((each for each in opened if each.base == proposal.base), opened[0])
+            return next((each for each in opened if each.base == base), opened[0])
         if found:
             last = max(found, key=lambda each: each.number)
             advice = "reopen it on GitHub, or start a new session" if last.state == "closed" else "start a new session for more"
@@ -104,8 +131,9 @@ class GitHubForge:
         return None
 
     async def _create(self, client: GitHubClient, repo: GitHubRepository, proposal: Proposal) -> _Found:
-        """Ask for it once; again only after GitHub said that it does not see the branch yet, which it does for some seconds."""
-        for wait_s in (*HEAD_WAITS_S, None):
+        """Ask for it once; again only after GitHub said that it did nothing: it does not see the branch yet, or not so fast."""
+        lags, limits = iter(HEAD_WAITS_S), LIMITED_TIMES
+        while True:
             try:
                 return await client.once(lambda _: _post(repo, proposal))
             except GitHubFailed as failure:
@@ -114,19 +142,35 @@ class GitHubForge:
                     there = await self._look_again(client, repo, proposal, failure)
                     if there is not None:
                         return there
-                if trouble.code != "head_invalid" or wait_s is None:
+                wait_s = None
+                if trouble.code == "head_invalid":
+                    wait_s = next(lags, None)
+                elif trouble.code == "rate_limit" and limits and (trouble.wait_s or 0) <= MAX_WAIT_S:
+                    limits -= 1
+                    wait_s = trouble.wait_s
+                if wait_s is None:
                     raise
                 await self._pause(wait_s)
-        raise AssertionError("the last attempt returns or raises")
 
     async def _look_again(
         self, client: GitHubClient, repo: GitHubRepository, proposal: Proposal, first: GitHubFailed
     ) -> _Found | None:
         """Whether it is there after an answer that was no clear yes; the first failure is told when this one says less."""
         try:
-            return await self._look(client, repo, proposal)
+            there = await self._look(client, repo, proposal.branch, proposal.base)
+            if there is None and first.trouble.unclear:
+                await self._pause(LATE_S)
+                there = await self._look(client, repo, proposal.branch, proposal.base)
         except GitHubFailed as second:
             raise (first if second.trouble.retryable else second) from None
+        return there
+
+    def _not_yet(self, trouble: Trouble) -> PublishError:
+        return PublishError(
+            f"nothing can be published to {self._repository.full_name!r} on GitHub now ({trouble.code}): {trouble}",
+            reason=f"github_{trouble.code}",
+            retryable=trouble.retryable,
+        )
 
     def _error(self, proposal: Proposal, trouble: Trouble) -> PublishError:
         by_hand = f"{self._access.web_url}/{self._repository.full_name}/compare/{quote(proposal.base)}...{quote(proposal.branch)}"
@@ -138,82 +182,7 @@ class GitHubForge:
         )
 
 
-async def check_repository(
-    access: GitHubAccess, repository: Repository, *, publishes: bool, pause: Pause = anyio.sleep, deadline_s: float = DEADLINE_S
-) -> str:
-    """The default branch of a repository that can be worked on; found out before anything is spent.
-
-    Args:
-        access: which GitHub, and the token.
-        repository: what is asked about.
-        publishes: a branch and a pull request will be wanted, so it must be writable.
-        pause: waits that many seconds between attempts.
-        deadline_s: seconds after which this gives up.
-
-    Raises:
-        ConfigError: missing, renamed, or (when publishing) archived, or the token is wrong or may only read.
-        SurfaceError: GitHub cannot be reached just now.
-    """
-    with _before_a_session(access, repository.full_name):
-        with anyio.move_on_after(deadline_s), GitHubClient(access, pause) as client:
-            repo = await client.read(lambda github: _get(github, repository))
-            if publishes and repo.archived:
-                raise GitHubFailed(Trouble("archived", "it is archived", "unarchive it first, or give --no-pr"))
-            # Without permissions in the answer nothing is known; the push itself will tell.
-            granted = _maybe(repo.permissions)
-            if publishes and granted is not None and granted.push is False:
-                raise GitHubFailed(
-                    Trouble(
-                        "no_permission",
-                        f"the token of {access.source or TOKEN_VARIABLES[0]} may only read there",
-                        "give it contents: write and pull requests: write, or give --no-pr",
-                    )
-                )
-            return repo.default_branch
-        raise _too_late(deadline_s)
-
-
-async def read_issue(
-    access: GitHubAccess, repository: Repository, number: int, *, pause: Pause = anyio.sleep, deadline_s: float = DEADLINE_S
-) -> Issue:
-    """The issue that is delegated as `owner/name#N`.
-
-    Args:
-        access: which GitHub, and the token, if any.
-        repository: where the issue is.
-        number: its number.
-        pause: waits that many seconds between attempts.
-        deadline_s: seconds after which this gives up.
-
-    Raises:
-        ConfigError: there is none, it is a pull request, it was moved elsewhere, or the token may not read it.
-        SurfaceError: GitHub cannot be reached just now.
-    """
-    with _before_a_session(access, f"{repository.full_name}#{number}"):
-        with anyio.move_on_after(deadline_s), GitHubClient(access, pause) as client:
-            repo = await client.read(lambda github: _get(github, repository))
-            return await client.read(lambda _: _issue(repo, number))
-        raise _too_late(deadline_s)
-
-
-@contextmanager
-def _before_a_session(access: GitHubAccess, what: str) -> Generator[None]:
-    """Failures as errors of the configuration, or of the moment."""
-    try:
-        yield
-    except GitHubFailed as failure:
-        trouble = failure.trouble
-        hint = "" if access.token is not None else f" (no token is set: {' or '.join(TOKEN_VARIABLES)})"
-        kind: type[HarnessError] = SurfaceError if trouble.retryable else ConfigError
-        raise kind(f"{what!r} cannot be read from GitHub: {trouble}{hint}", reason=f"github_{trouble.code}") from failure
-
-
-def _too_late(deadline_s: float) -> GitHubFailed:
-    said = f"no answer within {deadline_s:g} s"
-    return GitHubFailed(Trouble("unreachable", said, "check the network, then try again", retryable=True))
-
-
-def _get(github: Github, wanted: Repository) -> GitHubRepository:
+def get_repository(github: Github, wanted: Repository) -> GitHubRepository:
     """The repository, unless it answers to another name: reads follow a rename, writes do not."""
     repo = github.get_repo(wanted.full_name)
     if repo.full_name.casefold() != wanted.full_name.casefold():
@@ -238,11 +207,11 @@ def _bounded(pulls: Iterable[GitHubPullRequest]) -> Iterator[GitHubPullRequest]:
 
 def _from(pull: GitHubPullRequest) -> str:
     """Full name of the repository that the branch is in; empty when that was deleted."""
-    source = _maybe(pull.head.repo)
+    source = maybe(pull.head.repo)
     return "" if source is None else source.full_name
 
 
-def _maybe(value: T) -> T | None:
+def maybe(value: T) -> T | None:
     """The same value: the library's types do not say that GitHub may leave it out."""
     return value
 
@@ -264,13 +233,3 @@ def _post(repo: GitHubRepository, proposal: Proposal) -> _Found:
             )
         )
     return _found(pull)
-
-
-def _issue(repo: GitHubRepository, number: int) -> Issue:
-    issue = repo.get_issue(number)
-    if issue.pull_request is not None:
-        raise GitHubFailed(Trouble("not_an_issue", f"number {number} is a pull request", "give the number of an issue"))
-    if issue.repository_url.casefold() != repo.url.casefold():
-        raise GitHubFailed(Trouble("moved", f"the issue was transferred to {issue.html_url}", "use its new place"))
-    author = _maybe(issue.user)  # none when the account was deleted; GitHub shows it under this name
-    return Issue(issue.title, _maybe(issue.body) or "", "ghost" if author is None else author.login, issue.html_url)

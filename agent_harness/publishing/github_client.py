@@ -45,14 +45,14 @@ class GitHubClient:
     """A client for a few requests; a context manager that closes its connections.
 
     Args:
-        access: which GitHub, and the token.
+        access: which GitHub, and the token; with an App and no token, what the App itself may ask.
         pause: waits that many seconds.
     """
 
     def __init__(self, access: GitHubAccess, pause: Pause = anyio.sleep) -> None:
         self._access = access
         self._pause = pause
-        self._redact = Redactor([access.token] if access.token else []).text
+        self._redact = Redactor(access.secrets).text
         self._github: Github | None = None
 
     def __enter__(self) -> GitHubClient:
@@ -116,14 +116,19 @@ class GitHubClient:
 
     def _open(self) -> Github:
         import github
+        from github.Auth import AppAuth, Auth, Token
 
         # Its own handler would write to the terminal, and at its lowest level whole bodies.
         logger = logging.getLogger("github")
         logger.handlers.clear()
         logger.setLevel(logging.WARNING)
-        token = self._access.token
+        token, app = self._access.token, self._access.app
+        auth: Auth | None = None if token is None else Token(token)
+        if auth is None and app is not None:
+            _check_key(app.private_key)
+            auth = AppAuth(app.id, app.private_key)
         return github.Github(
-            auth=None if token is None else github.Auth.Token(token),
+            auth=auth,
             base_url=self._access.api_url,
             timeout=REQUEST_TIMEOUT_S,
             retry=None,
@@ -133,6 +138,16 @@ class GitHubClient:
             user_agent="agent-harness",
             api_version=API_VERSION,
         )
+
+
+def _check_key(pem: str) -> None:
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    try:
+        load_pem_private_key(pem.encode(), None)
+    except (ValueError, TypeError) as error:
+        advice = "give the .pem file as it was downloaded, without a passphrase"
+        raise GitHubFailed(Trouble("bad_key", f"the App's private key cannot be read ({type(error).__name__})", advice)) from None
 
 
 class _Result(Generic[T]):

@@ -12,6 +12,7 @@ from agent_harness.errors import PublishError
 from agent_harness.events import JsonValue
 from agent_harness.publishing.base import Proposal, PullRequest
 from agent_harness.publishing.text import code, inline
+from agent_harness.task import Wishes
 
 TEXT, DATA = "pull-request.md", "pull-request.json"
 
@@ -26,6 +27,11 @@ class LocalForge:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
+    async def look(self, branch: str) -> str:
+        """Nothing: the files are the harness's own."""
+        del branch
+        return ""
+
     async def open_pull_request(self, proposal: Proposal) -> PullRequest:
         """Write both files, or find them as they would be written; `url` is the text's `file://` URL.
 
@@ -33,6 +39,12 @@ class LocalForge:
             PublishError: the folder cannot be written; the branch is pushed all the same.
         """
         return await anyio.to_thread.run_sync(self._open, proposal)
+
+    async def adorn(self, opened: PullRequest, wishes: Wishes) -> tuple[str, ...]:
+        """Says what a file cannot have."""
+        del opened
+        named = [f"{len(each)} {what}" for each, what in ((wishes.labels, "labels"), (wishes.reviewers, "reviewers")) if each]
+        return (f"{' and '.join(named)} wanted: a pull request that is a file has none",) if named else ()
 
     def _open(self, proposal: Proposal) -> PullRequest:
         folder = self._folder.absolute()

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 
 import anyio.to_thread
 
 from agent_harness.errors import PublishError
-from agent_harness.events import Event, Intent, PublishStep
+from agent_harness.events import Event, Intent, Notice, PublishStep
 from agent_harness.inert_git import Git, Transport
 from agent_harness.progress import doing
 from agent_harness.publishing.base import ChangedFile, Forge, Proposal, PullRequest, Report
@@ -20,6 +20,9 @@ from agent_harness.publishing.scan import Scan, scan
 from agent_harness.publishing.template import find_template
 from agent_harness.surfaces.base import ExportedWork
 from agent_harness.task import Task
+
+Renew = Callable[[], Awaitable[tuple[Transport, Forge]]]
+OUT_OF_DATE = ("push_credentials", "github_bad_credentials")  # reasons that a fresh token may mend
 
 
 class Publisher:
@@ -34,6 +37,7 @@ class Publisher:
         emit: records an event.
         sync: forces the record onto the disk; called before each effect outside this machine.
         redact: takes credentials out of what leaves the machine.
+        renew: makes transport and forge anew, where tokens live shorter than sessions; called when the work is ready to go.
     """
 
     def __init__(
@@ -46,6 +50,7 @@ class Publisher:
         emit: Callable[[Event], object],
         sync: Callable[[], None],
         redact: Callable[[str], str],
+        renew: Renew | None = None,
     ) -> None:
         self._git = git
         self._base_git = base_git
@@ -55,6 +60,7 @@ class Publisher:
         self._emit = emit
         self._sync = sync
         self._redact = redact
+        self._renew = renew
 
     async def publish(
         self,
@@ -93,7 +99,34 @@ class Publisher:
         if not found.changes:
             return self._nothing(f"{found.commits} commits, and no file differs from {task.base!r}")
         self._emit(PublishStep("scanned", f"{found.commits} commits, {len(found.changes)} files"))
-        delivery = Delivery(self._quarantine, self._transport, branch, head, work.bundle)
+        await self._renewed()
+        try:
+            return await self._deliver(found, head, work.bundle, task, branch, report, draft)
+        except PublishError as refused:
+            if self._renew is None or refused.reason not in OUT_OF_DATE:
+                raise
+            self._emit(PublishStep("token_refused", "another one is asked for, once"))
+        await self._renewed()
+        return await self._deliver(found, head, work.bundle, task, branch, report, draft)
+
+    async def _deliver(
+        self,
+        found: Scan,
+        head: str,
+        bundle: Path,
+        task: Task,
+        branch: str,
+        report: Callable[[tuple[ChangedFile, ...]], Report],
+        draft: bool,
+    ) -> PullRequest:
+        """Look, push, propose, adorn; all of it can be repeated."""
+        delivery = Delivery(self._quarantine, self._transport, branch, head, bundle)
+        try:
+            seen = await self._forge.look(branch)
+        except PublishError as refused:
+            raise _with_place(refused, delivery) from refused
+        if seen:
+            self._emit(PublishStep("looked", seen))
         await push_branch(
             self._git,
             delivery,
@@ -106,7 +139,14 @@ class Publisher:
         self._intend("pull_request", f"{branch} {head}")
         opened = await self._forge.open_pull_request(Proposal(title, body, branch, task.base, head, draft))
         self._emit(PublishStep("pull_request", opened.url))
+        for note in await self._forge.adorn(opened, task.wishes):
+            self._emit(Notice("pull_request_note", self._redact(note)))
         return opened
+
+    async def _renewed(self) -> None:
+        """The way there with a token that was made for what comes now, where tokens are made."""
+        if self._renew is not None:
+            self._transport, self._forge = await self._renew()
 
     async def _scan(self, base: str, head: str, bundle: Path) -> Scan:
         try:
@@ -120,3 +160,12 @@ class Publisher:
 
     def _nothing(self, detail: str) -> None:
         self._emit(PublishStep("nothing_to_publish", detail))
+
+
+def _with_place(refused: PublishError, delivery: Delivery) -> PublishError:
+    """The same refusal, and where the finished work lies."""
+    return PublishError(
+        f"{refused}. The work is kept in {str(delivery.bundle)!r}; to push it by hand: {delivery.by_hand}",
+        reason=refused.reason,
+        retryable=refused.retryable,
+    )

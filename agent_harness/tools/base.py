@@ -52,6 +52,7 @@ class ToolContext:
         call_id: id of the call that runs now; set by the dispatcher (a copy for each call).
         state: what persists between calls.
         deny: the person's extra denied globs, for tools that hand a path to a program.
+        co_authors: `Name <mail>` of whoever is named in the commits.
     """
 
     surface: Surface
@@ -63,6 +64,7 @@ class ToolContext:
     call_id: str = ""
     state: SessionState = field(default_factory=lambda: SessionState())
     deny: tuple[str, ...] = ()
+    co_authors: tuple[str, ...] = ()
 
 
 @dataclass

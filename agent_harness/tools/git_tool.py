@@ -141,6 +141,7 @@ async def _commit(request: CommitRequest, denied: Denied, ctx: ToolContext) -> O
         spool.feed(f"[{line}]\n".encode("utf-8", "backslashreplace"))
     identity = [] if await _has_identity(ctx) else ["-c", f"user.name={IDENTITY[0]}", "-c", f"user.email={IDENTITY[1]}"]
     message = [word for paragraph in request.message for word in ("-m", paragraph)]
+    message += [word for name in ctx.co_authors for word in ("--trailer", f"Co-authored-by: {name}")]
     ended = await _run([*identity, "commit", "--no-verify", "--no-gpg-sign", "--no-edit", *message], ctx, spool, writable=True)
     return _output(ended, spool, ctx)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from urllib.parse import parse_qs, unquote, urlencode
 
 from agent_harness.events import JsonValue
@@ -48,6 +49,11 @@ def texts(request: Request, field: str) -> list[str]:
     return [str(each) for each in given]
 
 
+def _labels_of(request: Request) -> list[str]:
+    """A list, or an object that holds one: both are taken."""
+    return texts(replace(request, body=b'{"labels":' + request.body + b"}") if request.body[:1] == b"[" else request, "labels")
+
+
 def list_labels(request: Request, repo: Repo, number: str) -> Answer:
     may(request, repo, "issues", "read")
     return answer(200, [label_json(request, repo, name) for name in talked_about(repo, number).labels])
@@ -57,7 +63,7 @@ def add_labels(request: Request, repo: Repo, number: str) -> Answer:
     """Added to those that are there; one that the repository does not know is made."""
     may_talk(request, repo)
     found = talked_about(repo, number)
-    for name in texts(request, "labels"):
+    for name in _labels_of(request):
         if not name.strip() or len(name) > 50:
             raise invalid({"resource": "Label", "code": "invalid", "field": "name"})
         repo.labels.setdefault(name, COLOUR)
@@ -95,6 +101,12 @@ def request_reviewers(request: Request, repo: Repo, number: str) -> Answer:
     pull.reviewers += [name for name in people if name not in pull.reviewers]
     pull.team_reviewers += [team for team in teams if team not in pull.team_reviewers]
     return answer(201, pull_json(request, repo, pull))
+
+
+def list_requested(request: Request, repo: Repo, number: str) -> Answer:
+    may(request, repo, "pull_requests", "read")
+    found = pull_json(request, repo, find_pull(repo, number))
+    return answer(200, {"users": found["requested_reviewers"], "teams": found["requested_teams"]})
 
 
 def list_reviews(request: Request, repo: Repo, number: str) -> Answer:
@@ -164,6 +176,7 @@ ROUTES: tuple[tuple[str, str, Route], ...] = (
     ("DELETE", r"/issues/(\d+/labels/.+)", remove_label),
     ("POST", "/labels", create_label),
     ("POST", r"/pulls/(\d+)/requested_reviewers", request_reviewers),
+    ("GET", r"/pulls/(\d+)/requested_reviewers", list_requested),
     ("GET", r"/pulls/(\d+)/reviews", list_reviews),
     ("GET", r"/issues/(\d+)/comments", list_comments),
     ("POST", r"/issues/(\d+)/comments", add_comment),

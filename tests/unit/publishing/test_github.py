@@ -15,7 +15,9 @@ from agent_harness.errors import ConfigError, HarnessError, PublishError, Surfac
 from agent_harness.github_settings import GitHubAccess, Repository
 from agent_harness.inert_git import Git
 from agent_harness.publishing.base import Proposal, PullRequest
-from agent_harness.publishing.github import GitHubForge, Issue, check_repository, read_issue
+from agent_harness.publishing.github import GitHubForge
+from agent_harness.publishing.github_before import check_repository, read_issue
+from agent_harness.publishing.issue_text import Issue
 from agent_harness.publishing.publisher import Publisher
 from agent_harness.surfaces.base import ExportedWork
 from agent_harness.task import Task

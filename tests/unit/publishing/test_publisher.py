@@ -34,7 +34,7 @@ class Desk:
     base_git: Path
     inert: Git
     log: list[str] = field(default_factory=list[str])
-    forge: LocalForge | FailingForge | None = None
+    forge: LocalForge | None = None
 
     def emit(self, event: Event) -> None:
         if isinstance(event, Intent):
@@ -64,7 +64,10 @@ class Desk:
         return await publisher.publish(ExportedWork(bundle, head), task, BRANCH, make)
 
 
-class FailingForge:
+class FailingForge(LocalForge):
+    def __init__(self) -> None:
+        super().__init__(Path("/nonexistent"))
+
     async def open_pull_request(self, proposal: Proposal) -> PullRequest:
         raise PublishError(f"no pull request for {proposal.branch!r}")
 
