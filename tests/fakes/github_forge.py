@@ -185,6 +185,15 @@ class GitHubStandIn:
         """The next `times` requests with that method, and a path and query in which `path` is found, meet the fault."""
         self._planned.append(_Planned(method, re.compile(path), fault, times))
 
+    def unplan(self) -> None:
+        """No request meets a fault any more."""
+        with self._lock:
+            self._planned.clear()
+
+    def forget(self) -> None:
+        """An empty log."""
+        self.seen.clear()
+
     def asked(self, method: str, path: str) -> list[Seen]:
         """The requests so far with that method, and a path in which `path` is found."""
         return [each for each in self.seen if each.method == method and re.search(path, each.path)]
