@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
 
+import anyio
+import anyio.to_thread
 import pytest
 
 from agent_harness.demo.script import call, in_order, say
@@ -19,6 +21,7 @@ from agent_harness.republish import publish_session
 from agent_harness.task import Wishes
 from tests.fakes.github_forge import Answer, GitHubStandIn
 from tests.fakes.github_forge_state import Repo
+from tests.sessions.process import started
 from tests.sessions.rig import Rig, git
 
 pytestmark = pytest.mark.anyio
@@ -38,7 +41,7 @@ class Stage:
     repo: Repo
     token: str
     template: Path
-    runs: int = 0
+
     log: Path = field(init=False)
 
     def __post_init__(self) -> None:
