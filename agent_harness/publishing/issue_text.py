@@ -53,7 +53,7 @@ def visible(text: str) -> str:
     """What a reader of the page sees: no HTML comment, no definition that is one, no character without a shape."""
     shown = CONTROL.sub("", UNSEEN.sub("", text.replace("\r\n", "\n").replace("\r", "\n")))
     # Taking characters and comments out may put the pieces of another comment together.
-    while (less := OPEN_COMMENT.sub("", COMMENT.sub("", shown))) != shown:
+    while (less := COMMENT.sub("", shown)) != shown or (less := OPEN_COMMENT.sub("", shown)) != shown:
         shown = less
     return DEFINITION.sub("", shown)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -45,6 +47,38 @@ NOT_OURS = [
     "octo/demo",
     "",
 ]
+
+
+PEM = "-----BEGIN RSA PRIVATE KEY-----\\nAAAA\\n-----END RSA PRIVATE KEY-----"
+
+
+def test_an_app_is_an_id_and_a_key_and_wins_over_the_common_token_only(tmp_path: Path) -> None:
+    file = tmp_path / "key.pem"
+    file.write_text(PEM.replace("\\n", "\n"))
+    by_file = access_from({"AGENT_GITHUB_APP_ID": "7", "AGENT_GITHUB_PRIVATE_KEY_FILE": str(file), "GITHUB_TOKEN": "t"})
+    by_value = access_from({"AGENT_GITHUB_APP_ID": "7", "AGENT_GITHUB_PRIVATE_KEY": PEM})
+    assert by_file.app == by_value.app
+    assert by_file.app is not None
+    assert (by_file.token, by_file.can_publish, by_file.secrets) == (None, True, (by_file.app.private_key,))
+    assert "AAAA" not in repr(by_file) + repr(by_file.app)
+    own = access_from({"AGENT_GITHUB_APP_ID": "7", "AGENT_GITHUB_PRIVATE_KEY": PEM, "AGENT_GITHUB_INSTALLATION_TOKEN": "t"})
+    assert (own.token, own.app) == ("t", None)
+
+
+@pytest.mark.parametrize(
+    ("environ", "words"),
+    [
+        ({"AGENT_GITHUB_APP_ID": "7"}, "AGENT_GITHUB_PRIVATE_KEY_FILE"),
+        ({"AGENT_GITHUB_PRIVATE_KEY": PEM}, "without AGENT_GITHUB_APP_ID"),
+        ({"AGENT_GITHUB_APP_ID": "my app", "AGENT_GITHUB_PRIVATE_KEY": PEM}, "'my app'"),
+        ({"AGENT_GITHUB_APP_ID": "7", "AGENT_GITHUB_PRIVATE_KEY": "hunter2"}, "no private key in PEM"),
+        ({"AGENT_GITHUB_APP_ID": "7", "AGENT_GITHUB_PRIVATE_KEY_FILE": "/nonexistent/k"}, "cannot be read: No such file"),
+    ],
+)
+def test_half_an_app_is_told_with_what_is_missing(environ: dict[str, str], words: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(words)) as raised:
+        access_from(environ)
+    assert "hunter2" not in str(raised.value)
 
 
 @pytest.mark.parametrize("url", OURS)
