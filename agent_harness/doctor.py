@@ -128,9 +128,10 @@ def _github(environ: Mapping[str, str], home: Path) -> Finding:
         access = access_from(environ)
     except ConfigError as error:
         return Finding("GitHub", "missing", "cannot be used as configured", str(error))
-    if access.token is None:
+    if not access.can_publish:
         return Finding("GitHub", "optional", "no token", f"set {' or '.join(TOKEN_VARIABLES)} to open pull requests on GitHub")
-    where = f"token from {access.source}, API {access.api_url}"
+    what = "App" if access.app is not None else "token"
+    where = f"{what} from {access.source}, API {access.api_url}"
     url = urlsplit(access.api_url)
     problem = _connect(url.hostname or "", url.port or (443 if url.scheme == "https" else 80))
     if problem:
