@@ -32,10 +32,11 @@ from agent_harness.session import Session
 from agent_harness.settings import Settings
 from agent_harness.surfaces import bwrap
 from agent_harness.surfaces.base import Surface
+from agent_harness.surfaces.changes import Changeable
 from agent_harness.surfaces.host import HostSurface
 from agent_harness.surfaces.local import CloneSource, LocalSurface
 from agent_harness.surfaces.paths import Denied
-from agent_harness.task import Task
+from agent_harness.task import Permits, Task
 from agent_harness.tasks import task_group
 from agent_harness.trace import Trace
 from agent_harness.uncommitted import note_of
@@ -60,6 +61,7 @@ async def prepare(settings: Settings, say: Callable[[str], None]) -> Session:
     model = OpenAIModel(settings.endpoint)
     model.warm()  # the SDK takes a third of a second to import: that runs beside everything below
     Denied(settings.deny)  # a glob that cannot be read is told before anything is made
+    Changeable(settings.permits)
     known = [settings.endpoint.api_key, *credentials_in(settings.environ)]
     session_id = new_id()
     folder = settings.home / "sessions" / session_id
@@ -96,6 +98,7 @@ async def _make(
         limits=settings.limits,
         instructions=settings.instructions,
         wishes=replace(settings.wishes, draft=settings.draft),
+        permits=settings.permits,
     )
     emit = _Late()
     worktree = folder / "worktree" if assignment.place is None else assignment.place.checkout.root
@@ -210,6 +213,8 @@ def _recorded(task: Task) -> dict[str, JsonValue]:
     if task.issue is not None:
         recorded |= {"issue_author": task.issue.author, "issue_url": task.issue.url}
     recorded |= {name: value for name, value in cast("dict[str, JsonValue]", asdict(task.wishes)).items() if value}
+    if task.permits != Permits():
+        recorded["permits"] = cast("dict[str, JsonValue]", asdict(task.permits))
     return recorded
 
 

@@ -14,7 +14,7 @@ from agent_harness.errors import ConfigError, HarnessError
 
 # Options and commands of the next versions: said to be missing, rather than accepted and ignored.
 OPTIONS_TO_COME = (
-    *("--verify", "--setup", "--scope", "--allow-host", "--allow-read", "--hooks"),
+    *("--verify", "--setup", "--allow-host", "--allow-read", "--hooks"),
     "--tui",
 )
 COMMANDS_TO_COME = ("ask", "resume", "guards", "hooks", "mcp")
@@ -163,17 +163,23 @@ def _publish(options: argparse.Namespace) -> int:
     from agent_harness.republish import publish_session
     from agent_harness.settings_load import state_home
     from agent_harness.settings_values import Values, labels, reviewers
-    from agent_harness.task import Wishes
+    from agent_harness.task import Permits, Wishes
     from agent_harness.tasks import task_group
 
     given = {key: getattr(options, key) for key in ("label", "reviewer") if getattr(options, key) is not None}
     values = Values(given, {}, Path(), {})
     more = Wishes(options.draft, values.get("label", labels, ()), values.get("reviewer", reviewers, ()))
+    permits = Permits(
+        tuple(options.scope or ()),
+        bool(options.allow_workflows),
+        bool(options.allow_submodules),
+        tuple(options.allow_secrets or ()),
+    )
 
     async def publish() -> int:
         async with task_group() as tasks:
             watch_progress(tasks)
-            ended = await publish_session(state_home(os.environ), options.session, os.environ, more)
+            ended = await publish_session(state_home(os.environ), options.session, os.environ, more, permits)
             tasks.cancel_scope.cancel()
         if ended.pull_request is None:
             sys.stdout.write("nothing differs from the base, so there is nothing to propose\n")
@@ -232,6 +238,7 @@ def command_line() -> Parser:
     )
     publish.add_argument("session", metavar="SESSION", help="its id, the start of it, or 'last'")
     publish.add_argument("--draft", action="store_true", default=False, help="open the pull request as a draft")
+    _add_permits(publish)
     _add_garnish(publish)
     restore = commands.add_parser(
         "restore",
@@ -293,6 +300,7 @@ def _run_options(run: Parser) -> None:
         metavar="FILE",
         help="what you want of every task, added to it in your name (UTF-8 text of at most 32 KiB)",
     )
+    _add_permits(run)
     run.add_argument("--hooks-fail-open", action="store_true", default=False, help="a broken hook lets the call go on")
     _add_ceilings(run)
     output = run.add_mutually_exclusive_group()
@@ -306,6 +314,25 @@ def _add_garnish(parser: Parser) -> None:
     parser.add_argument("--label", metavar="NAME", action="append", help="label of the pull request; repeatable")
     parser.add_argument(
         "--reviewer", metavar="LOGIN", action="append", help="who is asked to review it; OWNER/TEAM for a team; repeatable"
+    )
+
+
+def _add_permits(command: Parser) -> None:
+    command.add_argument(
+        "--scope", metavar="GLOB", action="append", help="the only files that may be changed (default: all); repeatable"
+    )
+    command.add_argument(
+        "--allow-workflows",
+        action="store_const",
+        const=True,
+        help="let files be changed that the forge runs as soon as they are pushed (.github/workflows/ and the like)",
+    )
+    command.add_argument("--allow-submodules", action="store_const", const=True, help="let submodules be changed")
+    command.add_argument(
+        "--allow-secrets",
+        metavar="GLOB",
+        action="append",
+        help="files in which what looks like a credential is only reported, such as test data; repeatable",
     )
 
 

@@ -50,6 +50,12 @@ def make_report(
     return report
 
 
+def heads_pushed(records: Iterable[Record]) -> set[str]:
+    """Ids of the commits that the session pushed or was about to push: what the remote's branch may be at by its own doing."""
+    intents = (record for record in records if record["type"] == "intent" and record["effect"] == "push")
+    return {str(record["key"]).rpartition(" ")[2] for record in intents}
+
+
 def _fold(records: Iterable[Record]) -> tuple[Plan, tuple[TraceLine, ...]]:
     plan = Plan()
     asked: dict[JsonValue, str] = {}

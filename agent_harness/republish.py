@@ -20,13 +20,16 @@ from agent_harness.origins import is_path, of_path
 from agent_harness.publishing.bundle import read_header
 from agent_harness.publishing.github_app import before_a_session
 from agent_harness.redact import Redactor
-from agent_harness.reporting import make_report
+from agent_harness.reporting import heads_pushed, make_report
 from agent_harness.surfaces.base import ExportedWork
-from agent_harness.task import IssueLink, Limits, Task, Wishes
+from agent_harness.surfaces.changes import Changeable
+from agent_harness.task import IssueLink, Limits, Permits, Task, Wishes
 from agent_harness.trace import Trace
 
 
-async def publish_session(home: Path, wanted: str, environ: Mapping[str, str], more: Wishes) -> SessionEnded:
+async def publish_session(
+    home: Path, wanted: str, environ: Mapping[str, str], more: Wishes, permits: Permits | None = None
+) -> SessionEnded:
     """Publish again, or for the first time, what a session kept; its trace goes on and ends anew.
 
     Args:
@@ -34,6 +37,7 @@ async def publish_session(home: Path, wanted: str, environ: Mapping[str, str], m
         wanted: the session's id, the start of it, or `last`.
         environ: tokens, and which GitHub.
         more: what is wanted beyond what the session was started with.
+        permits: what is let through beyond what the session was given.
 
     Raises:
         ConfigError: no such session, or it kept no work; nothing was done.
@@ -48,7 +52,8 @@ async def publish_session(home: Path, wanted: str, environ: Mapping[str, str], m
         raise ConfigError(
             f"session {stored.id} ({state}) kept no work to publish; {where}read it with: agent-harness show {stored.id}"
         )
-    task = _task(stored, more)
+    task = _task(stored, more, permits or Permits())
+    Changeable(task.permits)  # a glob that cannot be read is told before anything is done
     branch = str(stored.started["branch"])
     access = access_from(environ)
     known = [*credentials_in(environ), *access.secrets]
@@ -64,6 +69,7 @@ async def publish_session(home: Path, wanted: str, environ: Mapping[str, str], m
         forge, renew = forge_of(access, target, stored.folder), renewal_of(access, target)
         publisher = make_publisher(git, stored.folder, target, forge, trace, renew)
         work = ExportedWork(bundle, read_header(bundle, f"refs/heads/{branch}").head)
+        publisher.pushed = heads_pushed(stored.records())
         opened = await publisher.publish(work, task, branch, report, task.wishes.draft)
         again = SessionEnded(
             outcome="no_changes" if opened is None else "succeeded",
@@ -82,7 +88,7 @@ async def publish_session(home: Path, wanted: str, environ: Mapping[str, str], m
         trace.close()
 
 
-def _task(stored: StoredSession, more: Wishes) -> Task:
+def _task(stored: StoredSession, more: Wishes, permits: Permits) -> Task:
     task = cast("dict[str, JsonValue]", stored.started["task"])
     base, number = str(task["base"]), task.get("issue")
     issue = None
@@ -96,6 +102,7 @@ def _task(stored: StoredSession, more: Wishes) -> Task:
         default_branch=base,
         issue=issue,
         wishes=_wishes(task, more),
+        permits=_permits(task) | permits,
     )
 
 
@@ -112,6 +119,16 @@ def _wishes(task: Mapping[str, JsonValue], more: Wishes) -> Wishes:
         reviewers=names("reviewers", more.reviewers),
         co_authors=names("co_authors", more.co_authors),
     )
+
+
+def _permits(task: dict[str, JsonValue]) -> Permits:
+    """What the session was given, as its trace has it."""
+    recorded = cast("dict[str, JsonValue]", task.get("permits") or {})
+
+    def globs(name: str) -> tuple[str, ...]:
+        return tuple(str(glob) for glob in cast("list[JsonValue]", recorded.get(name) or []))
+
+    return Permits(globs("scope"), bool(recorded.get("workflows")), bool(recorded.get("submodules")), globs("secrets"))
 
 
 def _spent(stored: StoredSession, limits: Limits) -> Budget:

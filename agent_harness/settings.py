@@ -8,7 +8,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Literal
 
-from agent_harness.task import Limits, Wishes
+from agent_harness.task import Limits, Permits, Wishes
 
 HookEvent = Literal[
     "SessionStart",
@@ -84,5 +84,6 @@ class Settings:
     price_out: Decimal | None = None
     deny: tuple[str, ...] = ()
     instructions: str = ""
+    permits: Permits = field(default_factory=Permits)
     hooks: tuple[HookSetting, ...] = ()
     environ: Mapping[str, str] = field(default_factory=dict[str, str])

@@ -36,12 +36,13 @@ from agent_harness.settings_values import (
     words,
 )
 from agent_harness.surfaces.globs import parse_globs
-from agent_harness.task import Limits, Wishes
+from agent_harness.task import Limits, Permits, Wishes
 
 OPENAI_URL = "https://api.openai.com/v1"
 OPENROUTER_URL = "https://openrouter.ai/api/v1"
 CONFIG_KEYS = (
     *("model", "base_url", "api_key", "surface", "pr", "draft", "deny", "price_in", "price_out"),
+    *("scope", "allow_workflows", "allow_submodules", "allow_secrets"),
     *("max_turns", "max_tokens", "max_cost", "max_completion_tokens", "max_seconds", "compact_at"),
     *("hooks", "hook_timeout", "hook_on_failure", "instructions"),
     *("label", "reviewer", "co_author"),
@@ -109,6 +110,12 @@ def load(flags: Flags, environ: Mapping[str, str], started_in: Path) -> Settings
         price_out=price_out,
         deny=values.get("deny", _deny, ()),
         instructions=_instructions(values, started_in),
+        permits=Permits(
+            values.get("scope", _globs, ()),
+            values.get("allow_workflows", switch, False),
+            values.get("allow_submodules", switch, False),
+            values.get("allow_secrets", _globs, ()),
+        ),
         hooks=_hooks(values, flags.hooks_fail_open),
         environ=dict(environ),
     )
@@ -134,8 +141,8 @@ def load_hooks(environ: Mapping[str, str]) -> tuple[HookSetting, ...]:
     return _hooks(Values({}, environ, path, read_config(path, CONFIG_KEYS)), fail_open=False)
 
 
-def _deny(value: object, where: str) -> tuple[str, ...]:
-    """Globs that can be meant: those of the repository, and not all of it."""
+def _globs(value: object, where: str) -> tuple[str, ...]:
+    """Globs that can be meant: those of the repository."""
     globs = words(value, where)
     for text in globs:
         if text.startswith("/"):
@@ -143,6 +150,14 @@ def _deny(value: object, where: str) -> tuple[str, ...]:
                 f"{where} has {shown(text)}; patterns are relative to the repository's root, so leave the leading '/' out "
                 "('./name' is a name at the root only)"
             )
+        parse_globs(text)
+    return globs
+
+
+def _deny(value: object, where: str) -> tuple[str, ...]:
+    """Globs of files that may be denied: not all of them."""
+    globs = _globs(value, where)
+    for text in globs:
         if any(glob.is_everything for glob in parse_globs(text)):
             raise ConfigError(f"{where} has {shown(text)}, which denies every file; name what is not for the agent to read")
     return globs

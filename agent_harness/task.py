@@ -28,6 +28,32 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
+class Permits:
+    """What the person lets a session change. Nothing in a repository or from a model ever adds to it.
+
+    Attributes:
+        scope: globs of the only paths that may change; none = every path.
+        workflows: files that a forge runs as soon as they are pushed.
+        submodules: pointers at commits of other repositories, and `.gitmodules`.
+        secrets: globs of files in which what looks like a credential is reported instead of refused.
+    """
+
+    scope: tuple[str, ...] = ()
+    workflows: bool = False
+    submodules: bool = False
+    secrets: tuple[str, ...] = ()
+
+    def __or__(self, more: Permits) -> Permits:
+        """What either lets through. Without a scope of its own `more` does not open this one's."""
+        return Permits(
+            (*self.scope, *more.scope) if self.scope else (),
+            self.workflows or more.workflows,
+            self.submodules or more.submodules,
+            (*self.secrets, *more.secrets),
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class IssueLink:
     """The issue that a task came from: its number in the worked-on repository, who wrote it, and its web page."""
 
@@ -67,6 +93,7 @@ class Task:
         deny: extra globs that no tool may read or write.
         wishes: how the pull request and the harness's commit should look.
         instructions: what the person wants of every task, in their words; empty when they said nothing.
+        permits: what may be changed.
     """
 
     repo: str
@@ -79,6 +106,7 @@ class Task:
     limits: Limits = field(default_factory=Limits)
     instructions: str = ""
     wishes: Wishes = field(default_factory=Wishes)
+    permits: Permits = field(default_factory=Permits)
 
     @property
     def prompt(self) -> str:

@@ -38,6 +38,9 @@ class Publisher:
         sync: forces the record onto the disk; called before each effect outside this machine.
         redact: takes credentials out of what leaves the machine.
         renew: makes transport and forge anew, where tokens live shorter than sessions; called when the work is ready to go.
+
+    Attributes:
+        pushed: ids of commits that were pushed to the branch before, or were about to be; only on top of these is it moved.
     """
 
     def __init__(
@@ -61,6 +64,7 @@ class Publisher:
         self._sync = sync
         self._redact = redact
         self._renew = renew
+        self.pushed: set[str] = set()
 
     async def publish(
         self,
@@ -85,20 +89,10 @@ class Publisher:
         """
         if work.bundle is None or work.head == task.base_commit:
             return self._nothing("the work has no commit")
-        with doing("looking through the work"):
-            head = await import_bundle(
-                self._git,
-                work.bundle,
-                ref=f"refs/heads/{branch}",
-                base_git=self._base_git,
-                base_commit=task.base_commit,
-                quarantine=self._quarantine,
-            )
-        self._emit(PublishStep("imported", head))
-        found = await self._scan(task.base_commit, head, work.bundle)
+        head, found = await self._take_in(work.bundle, task, branch)
         if not found.changes:
-            return self._nothing(f"{found.commits} commits, and no file differs from {task.base!r}")
-        self._emit(PublishStep("scanned", f"{found.commits} commits, {len(found.changes)} files"))
+            left = f"; {branch!r} was pushed before and is left as it is" if self.pushed else ""
+            return self._nothing(f"{found.commits} commits, and no file differs from {task.base!r}{left}")
         await self._renewed()
         try:
             return await self._deliver(found, head, work.bundle, task, branch, report, draft)
@@ -120,19 +114,7 @@ class Publisher:
         draft: bool,
     ) -> PullRequest:
         """Look, push, propose, adorn; all of it can be repeated."""
-        delivery = Delivery(self._quarantine, self._transport, branch, head, bundle)
-        try:
-            seen = await self._forge.look(branch)
-        except PublishError as refused:
-            raise _with_place(refused, delivery) from refused
-        if seen:
-            self._emit(PublishStep("looked", seen))
-        await push_branch(
-            self._git,
-            delivery,
-            before=lambda: self._intend("push", f"{self._transport.safe_url} {delivery.ref} {head}"),
-            after=lambda step, detail: self._emit(PublishStep(step, detail)),
-        )
+        await self._push(head, branch, bundle)
         template = await find_template(self._git, self._quarantine, task.base_commit)
         made = replace(report(found.changes), remarks=found.remarks)
         title, body = await anyio.to_thread.run_sync(compose, made, template, self._redact)
@@ -148,9 +130,55 @@ class Publisher:
         if self._renew is not None:
             self._transport, self._forge = await self._renew()
 
-    async def _scan(self, base: str, head: str, bundle: Path) -> Scan:
+    async def push(self, work: ExportedWork, task: Task, branch: str) -> str | None:
+        """Push the work so far, after every check of `publish`, and open nothing; returns its commit, None when there is none.
+
+        Raises:
+            PublishError: refused on the way.
+            GitFailed: git itself could not work here.
+        """
+        if work.bundle is None or work.head == task.base_commit:
+            return None
+        head, _ = await self._take_in(work.bundle, task, branch)
+        await self._renewed()
+        await self._push(head, branch, work.bundle)
+        return head
+
+    async def _take_in(self, bundle: Path, task: Task, branch: str) -> tuple[str, Scan]:
+        """Import the untrusted bundle and look at every commit in it."""
+        with doing("looking through the work"):
+            head = await import_bundle(
+                self._git,
+                bundle,
+                ref=f"refs/heads/{branch}",
+                base_git=self._base_git,
+                base_commit=task.base_commit,
+                quarantine=self._quarantine,
+            )
+            self._emit(PublishStep("imported", head))
+            found = await self._scan(task, head, bundle)
+        self._emit(PublishStep("scanned", f"{found.commits} commits, {len(found.changes)} files"))
+        return head, found
+
+    async def _push(self, head: str, branch: str, bundle: Path) -> None:
+        """Look, then push."""
+        delivery = Delivery(self._quarantine, self._transport, branch, head, bundle, frozenset(self.pushed))
         try:
-            return await scan(self._git, self._quarantine, base, head)
+            seen = await self._forge.look(branch)
+        except PublishError as refused:
+            raise _with_place(refused, delivery) from refused
+        if seen:
+            self._emit(PublishStep("looked", seen))
+
+        def before() -> None:
+            self._intend("push", f"{self._transport.safe_url} {delivery.ref} {head}")
+            self.pushed.add(head)
+
+        await push_branch(self._git, delivery, before, lambda step, detail: self._emit(PublishStep(step, detail)))
+
+    async def _scan(self, task: Task, head: str, bundle: Path) -> Scan:
+        try:
+            return await scan(self._git, self._quarantine, task.base_commit, head, permits=task.permits, redact=self._redact)
         except PublishError as refused:
             raise PublishError(f"{refused}. The work is kept in {str(bundle)!r}", reason=refused.reason) from refused
 

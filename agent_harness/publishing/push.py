@@ -32,9 +32,10 @@ class Delivery:
     Attributes:
         git_dir: the harness's own repository that has it.
         transport: where it goes.
-        branch: short name of the branch that must not exist there yet.
+        branch: short name of the branch; it must not exist there yet, or be at one of `ours`.
         head: full id of the commit.
         bundle: where the same work lies as the sandbox gave it.
+        ours: ids of commits that were pushed there before by the same session.
     """
 
     git_dir: Path
@@ -42,6 +43,7 @@ class Delivery:
     branch: str
     head: str
     bundle: Path
+    ours: frozenset[str] = frozenset()
 
     @property
     def ref(self) -> str:
@@ -156,15 +158,15 @@ async def push_branch(
     for wait_s in (*WAITS_S, None):
         try:
             there = await _look(git, delivery)
-            if there is None:
+            if there is None or await _is_behind(git, delivery, there):
                 if not begun:
                     before()
                     begun = True
-                await _push(git, delivery)
+                await _push(git, delivery, there or "")
                 there = await _look(git, delivery)
         except _Failed as failure:
             there = await _look_again(git, delivery) if failure.wrote else None
-            if there is None:
+            if there is None or there in delivery.ours - {delivery.head}:
                 if failure.refusal.retryable and wait_s is not None:
                     await pause(wait_s)
                     continue
@@ -180,6 +182,9 @@ def _other(delivery: Delivery, there: str | None) -> PublishError:
     if there is None:
         refusal = Refusal("vanished", "something removes new branches there; ask whoever runs it")
         return _error(delivery, refusal, "the remote took the push, yet the branch is not there")
+    if there in delivery.ours:
+        refusal = Refusal("rewound", "nothing is overwritten; delete the branch there, then publish again")
+        return _error(delivery, refusal, f"the work no longer builds on {there}, which this session pushed before")
     refusal = Refusal("branch_taken", "nothing is overwritten; delete or rename that branch there, or start a new session")
     return _error(delivery, refusal, f"{delivery.branch!r} already exists there at another commit, {there}")
 
@@ -210,12 +215,20 @@ async def _look_again(git: Git, delivery: Delivery) -> str | None:
         return None
 
 
-async def _push(git: Git, delivery: Delivery) -> None:
+async def _is_behind(git: Git, delivery: Delivery, there: str) -> bool:
+    """The branch is where this session left it, and the commit comes after that: nothing of anybody is lost by moving it."""
+    if there == delivery.head or there not in delivery.ours:
+        return False
+    asked = ("merge-base", "--is-ancestor", there, delivery.head)
+    return (await git.run(*asked, git_dir=delivery.git_dir, ok=(0, 1, 128))).code == 0
+
+
+async def _push(git: Git, delivery: Delivery, there: str) -> None:
     # An empty lease means "must not exist": the server refuses when somebody else was faster.
     try:
         with doing(f"pushing {delivery.branch} to {delivery.transport.safe_url}") as step:
             result = await git.run(
-                *("push", "--porcelain", "--atomic", "--no-verify", f"--force-with-lease={delivery.ref}:", "--"),
+                *("push", "--porcelain", "--atomic", "--no-verify", f"--force-with-lease={delivery.ref}:{there}", "--"),
                 *(delivery.transport.safe_url, f"{delivery.head}:{delivery.ref}"),
                 git_dir=delivery.git_dir,
                 transport=delivery.transport,

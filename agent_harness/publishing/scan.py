@@ -5,24 +5,25 @@ Each commit counts, not the sum alone: a file that one commit adds and a later o
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from agent_harness.errors import PublishError
 from agent_harness.inert_git import HOSTILE, Git
 from agent_harness.publishing.base import ChangedFile
+from agent_harness.publishing.leaks import find_leaks
+from agent_harness.surfaces.changes import Changeable, is_workflow
+from agent_harness.task import Permits
 
 MAX_BLOB_BYTES = 100 << 20  # the largest file that the big forges take
 LINK, GITLINK, EXECUTABLE, PLAIN = "120000", "160000", "100755", "100644"
+EVERYTHING_USUAL = Permits()
 NAMED = 5  # paths named in one remark; the rest are counted
 
 # Files that run on the forge or in a developer's tools as soon as they are merged or opened: prefixes, or whole names.
 RUNS_ELSEWHERE: dict[str, tuple[str, ...]] = {
-    "workflow files, which run on the forge": (
-        *(".github/workflows/", ".github/actions/", ".forgejo/", ".gitea/", ".circleci/"),
-        *(".gitlab-ci.yml", ".woodpecker.yml", ".travis.yml", "azure-pipelines.yml", "Jenkinsfile"),
-    ),
+    "actions that workflows use": (".github/actions/",),
     "settings of coding agents and editors, which act when somebody opens the repository": (
         *(".claude/", ".cursor/", ".codex/", ".vscode/", ".idea/", ".devcontainer/"),
         *(".mcp.json", "AGENTS.md", "CLAUDE.md", ".envrc"),
@@ -56,13 +57,32 @@ class RawChange:
     path: str
 
 
-async def scan(git: Git, git_dir: Path, base: str, head: str, *, max_blob_bytes: int = MAX_BLOB_BYTES) -> Scan:
+async def scan(
+    git: Git,
+    git_dir: Path,
+    base: str,
+    head: str,
+    *,
+    permits: Permits = EVERYTHING_USUAL,
+    redact: Callable[[str], str] = str,
+    max_blob_bytes: int = MAX_BLOB_BYTES,
+) -> Scan:
     """What pushing `head` onto `base` would add.
 
+    Args:
+        git: the runner.
+        git_dir: the quarantine.
+        base: the commit that the work started from.
+        head: the commit that is to be pushed.
+        permits: what the person lets the session change.
+        redact: replaces credentials, those of this session among them.
+        max_blob_bytes: the largest file that is let through.
+
     Raises:
-        PublishError: it has a submodule pointer, or a file that no forge takes; names the path.
+        PublishError: it has a path outside the scope, a workflow file or a submodule that is not permitted, a file that no forge
+            takes, or a credential; names the path.
     """
-    commits = (await git.run("rev-list", f"{base}..{head}", git_dir=git_dir, ceilings=HOSTILE)).text.split()
+    commits = (await git.run("rev-list", "--reverse", f"{base}..{head}", git_dir=git_dir, ceilings=HOSTILE)).text.split()
     each = await git.run(
         *("diff-tree", "--stdin", "--root", "-r", "-m", "-z", "--raw", "--no-abbrev", "--no-renames", "--no-commit-id"),
         git_dir=git_dir,
@@ -70,9 +90,11 @@ async def scan(git: Git, git_dir: Path, base: str, head: str, *, max_blob_bytes:
         ceilings=HOSTILE,
     )
     records, _ = _split(each.stdout)
-    _refuse_gitlinks(records)
+    refuse_unpermitted([record.path for record in records], permits)
+    _refuse_submodules(records, permits)
     await _refuse_big_blobs(git, git_dir, base, head, max_blob_bytes)
-    return Scan(await _changes(git, git_dir, base, head), tuple(_remarks(records)), len(commits))
+    leaks = await find_leaks(git, git_dir, base, commits, permits, redact)
+    return Scan(await _changes(git, git_dir, base, head), (*_remarks(records), *leaks), len(commits))
 
 
 async def _changes(git: Git, git_dir: Path, base: str, head: str) -> tuple[ChangedFile, ...]:
@@ -112,14 +134,44 @@ def _name(path: bytes) -> str:
     return path.decode("utf-8", "replace")
 
 
-def _refuse_gitlinks(records: list[RawChange]) -> None:
-    for record in records:
-        if record.new_mode == GITLINK:
-            raise PublishError(
-                f"the work points {record.path!r} at a commit of another repository (a submodule); nothing was pushed:"
-                " remove that change, or make it by hand",
-                reason="gitlink",
-            )
+def refuse_unpermitted(paths: Sequence[str], permits: Permits) -> None:
+    """Refuse changes outside the scope, and workflow files that nobody permitted.
+
+    Raises:
+        PublishError: names the paths, and what lets them through.
+    """
+    changeable = Changeable(permits)
+    outside = {path for path in paths if not changeable.in_scope(path)}
+    if outside:
+        globs = ", ".join(f"--scope {glob!r}" for glob in permits.scope)
+        raise PublishError(
+            f"a commit changes what lies outside {globs}: {_listed(outside)}; nothing was pushed: if it belongs to the work,"
+            " publish with --scope and a glob for it as well",
+            reason="outside_scope",
+        )
+    workflows = {path for path in paths if is_workflow(path)}
+    if workflows and not permits.workflows:
+        raise PublishError(
+            f"a commit changes workflow files, which the forge runs as soon as they are pushed: {_listed(workflows)}; nothing was"
+            " pushed: if that is wanted, publish with --allow-workflows (GitHub's token needs the workflows permission, too)",
+            reason="workflow_file",
+        )
+
+
+def _refuse_submodules(records: list[RawChange], permits: Permits) -> None:
+    for record in records if not permits.submodules else ():
+        if record.path == ".gitmodules":
+            what = "changes '.gitmodules', which says where submodules come from"
+        elif record.new_mode == GITLINK:
+            what = f"points {record.path!r} at a commit of another repository (a submodule)"
+        elif record.old_mode == GITLINK:
+            what = f"removes the submodule {record.path!r}"
+        else:
+            continue
+        raise PublishError(
+            f"the work {what}; nothing was pushed: leave that out, make it by hand, or publish with --allow-submodules",
+            reason="gitlink",
+        )
 
 
 async def _refuse_big_blobs(git: Git, git_dir: Path, base: str, head: str, most: int) -> None:
@@ -156,9 +208,12 @@ def _remarks(records: list[RawChange]) -> Iterator[str]:
     plain = {r.path for r in records if r.old_mode == EXECUTABLE and r.new_mode == PLAIN}
     if plain:
         yield f"It makes files no longer executable: {_listed(plain)}."
-    modules = {r.path for r in records if r.old_mode == GITLINK}
+    modules = {r.path for r in records if GITLINK in (r.old_mode, r.new_mode)}
     if modules:
-        yield f"It removes submodules: {_listed(modules)}."
+        yield f"It changes submodules: {_listed(modules)}."
+    workflows = {r.path for r in records if is_workflow(r.path)}
+    if workflows:
+        yield f"It touches workflow files, which run on the forge: {_listed(workflows)}."
 
 
 def _is_one_of(path: str, names: tuple[str, ...]) -> bool:

@@ -18,14 +18,16 @@ class Glob:
     Attributes:
         text: as it was written.
         parts: its components; `**` alone is any number of folders.
+        folds: case does not matter, and paths are given case-folded.
     """
 
     text: str
     parts: tuple[str, ...]
+    folds: bool = True
     _compiled: tuple[re.Pattern[str] | None, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        compiled = tuple(None if p == ANY_FOLDERS else re.compile(_regex(p), re.DOTALL) for p in self.parts)
+        compiled = tuple(None if p == ANY_FOLDERS else re.compile(_regex(p, self.folds), re.DOTALL) for p in self.parts)
         object.__setattr__(self, "_compiled", compiled)
 
     @property
@@ -43,12 +45,12 @@ class Glob:
     @property
     def regex(self) -> str:
         """Of the last component, for a case-folded name."""
-        return _regex(self.parts[-1])
+        return _regex(self.parts[-1], folds=True)
 
-    def covers(self, folded: Sequence[str]) -> bool:
-        """Whether a path, given as case-folded components, matches or lies below something that matches."""
+    def covers(self, path: Sequence[str]) -> bool:
+        """Whether a path, given as components (case-folded where case does not matter), is or lies below what matches."""
         states = self._after({0})
-        for part in folded:
+        for part in path:
             moved = {s if self._compiled[s] is None else s + 1 for s in states if _fits(self._compiled[s], part)}
             states = self._after(moved)
             if len(self.parts) in states:
@@ -76,16 +78,16 @@ def _fits(pattern: re.Pattern[str] | None, part: str) -> bool:
     return pattern is None or pattern.fullmatch(part) is not None
 
 
-def parse_globs(text: str) -> list[Glob]:
-    """A glob as one or, where it has braces, several.
+def parse_globs(text: str, *, folds: bool = True) -> list[Glob]:
+    """A glob as one or, where it has braces, several; `folds` when case does not matter.
 
     Raises:
         ConfigError: empty, leading outside, or with an unclosed bracket.
     """
-    return [_parse(text, each) for each in _expand(text)]
+    return [_parse(text, each, folds) for each in _expand(text)]
 
 
-def _parse(text: str, glob: str) -> Glob:
+def _parse(text: str, glob: str, folds: bool) -> Glob:
     parts = [p for p in glob.split("/") if p not in ("", ".")]
     while len(parts) > 1 and parts[-1] == ANY_FOLDERS:
         parts.pop()
@@ -98,7 +100,7 @@ def _parse(text: str, glob: str) -> Glob:
     for kind, inside in (token for part in parts for token in _tokens(part)):
         if kind == "open" or (kind == "class" and not _ranges(inside.removeprefix("!"))):
             raise ConfigError(f'the glob "{text}" has a "[" that is not closed, or nothing in it; "[[]" is the character itself')
-    return Glob(glob, tuple(parts))
+    return Glob(glob, tuple(parts), folds)
 
 
 def _expand(text: str) -> list[str]:
@@ -145,8 +147,8 @@ def _tokens(part: str) -> list[tuple[str, str]]:
     return tokens
 
 
-def _regex(part: str) -> str:
-    """For a case-folded name. After each star the next fixed piece is taken where it first fits and never tried again."""
+def _regex(part: str, folds: bool) -> str:
+    """For a name. After each star the next fixed piece is taken where it first fits and never tried again."""
     pieces: list[str] = [""]
     for kind, text in _tokens(part):
         if kind == "star":
@@ -154,17 +156,18 @@ def _regex(part: str) -> str:
         elif kind == "one":
             pieces[-1] += "."
         elif kind == "class":
-            pieces[-1] += _class_regex(text)
+            pieces[-1] += _class_regex(text, folds)
         else:
-            pieces[-1] += re.escape(text.casefold())
+            pieces[-1] += re.escape(text.casefold() if folds else text)
     if len(pieces) == 1:
         return pieces[0]
     middle = "".join(f"(?>.*?{piece})" for piece in pieces[1:-1])
     return f"{pieces[0]}{middle}.*{pieces[-1]}"
 
 
-def _class_regex(text: str) -> str:
-    inside = "".join(re.escape(a) if a == b else f"{re.escape(a)}-{re.escape(b)}" for a, b in _ranges(text.removeprefix("!")))
+def _class_regex(text: str, folds: bool) -> str:
+    ranges = _ranges(text.removeprefix("!"), folds)
+    inside = "".join(re.escape(a) if a == b else f"{re.escape(a)}-{re.escape(b)}" for a, b in ranges)
     return f"[^{inside}]" if text.startswith("!") else f"[{inside}]"
 
 
@@ -179,10 +182,10 @@ def _class_folded(text: str) -> str:
     return f"[!{inside}]" if text.startswith("!") else f"[{inside}]"
 
 
-def _ranges(text: str) -> list[tuple[str, str]]:
-    """The inside of brackets as ranges in both cases; one that runs backwards is none."""
+def _ranges(text: str, folds: bool = True) -> list[tuple[str, str]]:
+    """The inside of brackets as ranges, in both cases when it folds; one that runs backwards is none."""
     found = [(m[1], m[2] or m[1]) for m in re.finditer(r"\\?(.)(?:-\\?(.))?", text, re.DOTALL)]
-    both = {(f(a), f(b)) for a, b in found for f in (str, str.lower, str.upper)}
+    both = {(f(a), f(b)) for a, b in found for f in ((str, str.lower, str.upper) if folds else (str,))}
     return sorted((a, b) for a, b in both if len(a) == len(b) == 1 and a <= b)
 
 

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict
 from agent_harness.events import Event
 from agent_harness.plan import Plan
 from agent_harness.surfaces.base import Surface
+from agent_harness.surfaces.changes import Changeable
 
 RESULT_CHARS = 4_000  # what the model reads of one result, unless the tool has a window of its own (design section 4)
 
@@ -53,6 +54,9 @@ class ToolContext:
         state: what persists between calls.
         deny: the person's extra denied globs, for tools that hand a path to a program.
         co_authors: `Name <mail>` of whoever is named in the commits.
+        changeable: which paths may be changed.
+        push: pushes the session's branch as it is committed and returns what to tell the model, or raises `ToolFailed`; None
+            where no session stands behind.
     """
 
     surface: Surface
@@ -65,6 +69,8 @@ class ToolContext:
     state: SessionState = field(default_factory=lambda: SessionState())
     deny: tuple[str, ...] = ()
     co_authors: tuple[str, ...] = ()
+    changeable: Changeable = field(default_factory=Changeable)
+    push: Callable[[], Awaitable[str]] | None = None
 
 
 @dataclass

@@ -43,6 +43,9 @@ async def edit_file(arguments: EditFileArguments, ctx: ToolContext) -> Output:
                 f"`{name}` contains {placeholder[0]!r}, which stands for a credential that you may not see: written to a file it "
                 "would destroy the real one. Edit the text around it."
             )
+    refusal = ctx.changeable.refusal(path)
+    if refusal is not None:
+        raise ToolFailed(f"{refusal} Nothing was written.")
     if not arguments.old_text:
         return await _create(path, arguments.new_text, ctx)
     if unix(arguments.old_text) == unix(arguments.new_text):

@@ -90,7 +90,7 @@ async def test_work_becomes_a_branch_on_the_origin_and_a_local_pull_request(desk
     git("fetch", "-q", str(desk.origin.bare), "main:main", cwd=desk.base_git)
     git("checkout", "-q", "-B", BRANCH, cwd=desk.origin.clone)
     desk.origin = Origin(desk.origin.bare, desk.origin.clone, base)
-    head = desk.origin.commit({"a.py": "two\n", ".github/workflows/x.yml": "on: push\n"})
+    head = desk.origin.commit({"a.py": "two\n", ".vscode/tasks.json": "{}\n"})
     opened = await desk.publish(head, desk.origin.bundle(desk.folder / "work.bundle"))
     assert opened == PullRequest((desk.folder / "pull-request.md").as_uri(), None, BRANCH, head)
     assert desk.origin.refs() == {"refs/heads/main": base, REF: head}
@@ -101,7 +101,7 @@ async def test_work_becomes_a_branch_on_the_origin_and_a_local_pull_request(desk
     text = (desk.folder / "pull-request.md").read_text()
     assert text.endswith(data["body"])
     assert "- `a.py` changed, +1 -1" in text
-    assert "`.github/workflows/x.yml`" in text
+    assert "`.vscode/tasks.json`" in text
     assert "## Why" in text
     assert "- [ ] docs" in text
     assert "hunter2" not in text

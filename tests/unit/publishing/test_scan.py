@@ -9,6 +9,7 @@ from agent_harness.errors import PublishError
 from agent_harness.inert_git import Git
 from agent_harness.publishing.base import ChangedFile
 from agent_harness.publishing.scan import scan
+from agent_harness.task import Permits
 from tests.unit.publishing.repos import Origin, git
 
 pytestmark = pytest.mark.anyio
@@ -31,11 +32,11 @@ async def test_the_changes_are_the_files_that_differ_with_their_lines(inert: Git
 
 
 async def test_what_one_commit_adds_and_the_next_removes_is_still_seen(inert: Git, origin: Origin) -> None:
-    origin.commit({".github/workflows/ci.yml": "on: push\n"})
-    head = origin.commit({".github/workflows/ci.yml": None})
+    origin.commit({".husky/pre-commit": "echo\n"})
+    head = origin.commit({".husky/pre-commit": None})
     found = await scan(inert, origin.clone / ".git", origin.base, head)
     assert found.changes == ()
-    assert found.remarks == ("It touches workflow files, which run on the forge: `.github/workflows/ci.yml`.",)
+    assert found.remarks == ("It touches git's own configuration files: `.husky/pre-commit`.",)
 
 
 async def test_links_modes_and_settings_that_act_are_flagged(inert: Git, origin: Origin) -> None:
@@ -83,3 +84,57 @@ async def test_attributes_and_drivers_in_the_commits_run_nothing(inert: Git, ori
     trap.unlink()
     await scan(inert, origin.clone / ".git", origin.base, head)
     assert not trap.exists()
+
+
+PUBLISH = Permits()
+
+
+async def refused(inert: Git, origin: Origin, head: str, permits: Permits = PUBLISH) -> PublishError:
+    with pytest.raises(PublishError) as refusal:
+        await scan(inert, origin.clone / ".git", origin.base, head, permits=permits)
+    assert "nothing was pushed" in str(refusal.value)
+    return refusal.value
+
+
+@pytest.mark.parametrize(
+    "path", [".github/workflows/x.yml", ".GitHub/Workflows/x.yml", ".gitlab-ci.yml", ".forgejo/workflows/a/b.yml", "Jenkinsfile"]
+)
+async def test_a_workflow_file_is_refused_by_name_even_when_a_later_commit_removes_it(
+    inert: Git, origin: Origin, path: str
+) -> None:
+    origin.commit({path: "on: push\n"})
+    head = origin.commit({path: None})
+    refusal = await refused(inert, origin, head)
+    assert refusal.reason == "workflow_file"
+    assert path in str(refusal)
+    assert "--allow-workflows" in str(refusal)
+    allowed = await scan(inert, origin.clone / ".git", origin.base, head, permits=Permits(workflows=True))
+    assert allowed.remarks == (f"It touches workflow files, which run on the forge: `{path}`.",)
+
+
+async def test_what_lies_outside_the_scope_is_refused_by_name_in_every_commit(inert: Git, origin: Origin) -> None:
+    origin.commit({"src/a.py": "1\n", "SRC/b.py": "2\n"})
+    head = origin.commit({"SRC/b.py": None})
+    refusal = await refused(inert, origin, head, Permits(scope=("src/**",)))
+    assert refusal.reason == "outside_scope"
+    assert "SRC/b.py" in str(refusal)
+    assert "src/a.py" not in str(refusal)
+    for scope in (("src/**", "SRC"), ("*.py",), ("[sS][rR][cC]/*",), ("{src,SRC}/",), ()):
+        found = await scan(inert, origin.clone / ".git", origin.base, head, permits=Permits(scope=scope))
+        assert [change.path for change in found.changes] == ["src/a.py"]
+
+
+async def test_a_removed_submodule_or_another_source_for_one_is_refused(inert: Git, origin: Origin) -> None:
+    head = origin.commit({".gitmodules": '[submodule "a"]\n\tpath = a\n\turl = https://forge.invalid/a.git\n'})
+    refusal = await refused(inert, origin, head)
+    assert "'.gitmodules'" in str(refusal)
+    assert "--allow-submodules" in str(refusal)
+    git("update-index", "--add", "--cacheinfo", f"160000,{'7' * 40},a", cwd=origin.clone)
+    git("commit", "-q", "-m", "gitlink", cwd=origin.clone)
+    based = git("rev-parse", "HEAD", cwd=origin.clone)
+    git("rm", "-q", "--cached", "a", cwd=origin.clone)
+    gone = origin.commit({"a.py": "two\n"})
+    with pytest.raises(PublishError, match="removes the submodule 'a'"):
+        await scan(inert, origin.clone / ".git", based, gone)
+    found = await scan(inert, origin.clone / ".git", origin.base, gone, permits=Permits(submodules=True))
+    assert found.remarks[-1] == "It changes submodules: `a`."
