@@ -11,14 +11,11 @@ import json
 import re
 import resource
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
-
-from detect_secrets.core.plugins.util import get_mapping_from_secret_type_to_class
-from detect_secrets.filters import heuristic
-from detect_secrets.plugins.base import BasePlugin
-from detect_secrets.plugins.keyword import KeywordDetector
+from types import ModuleType
+from typing import Protocol
 
 from agent_harness.publishing.patch import Line, only_new, read_patch
 
@@ -31,43 +28,61 @@ PRINTABLE = re.compile(r"[^\0-\x08\x0e-\x1f\x7f-\x9f\ufffd]{8,}")  # what may be
 MAX_FOUND = 1_000
 # Randomness alone says little about code (hashes, identifiers, test data), and addresses are no credentials.
 LEFT_OUT = ("Base64 High Entropy String", "Hex High Entropy String", "Public IP (ipv4)")
-NO_SECRET: tuple[Callable[[str], bool], ...] = (
-    *(heuristic.is_sequential_string, heuristic.is_potential_uuid, heuristic.is_templated_secret),
-    *(heuristic.is_prefixed_with_dollar_sign, heuristic.is_not_alphanumeric_string),
-)
+SLOW = "Secret Keyword"
 
 Row = tuple[str, int, str, str]
+
+
+class Detector(Protocol):
+    """What is used of a detector of the package."""
+
+    secret_type: str
+
+    def analyze_string(self, string: str) -> Iterator[str]:
+        """The secrets in one line."""
+        ...
+
+
+class NoNetwork(ModuleType):
+    """Stands for the HTTP client that the package imports to verify what it finds: that takes most of the start-up time."""
+
+    Response = object
 
 
 class Detectors:
     """One of each detector that is used."""
 
     def __init__(self) -> None:
-        self._all = [kind() for name, kind in get_mapping_from_secret_type_to_class().items() if name not in LEFT_OUT]
+        from detect_secrets.core.plugins.util import get_mapping_from_secret_type_to_class
+        from detect_secrets.filters import heuristic
+
+        self._no_secret: tuple[Callable[[str], bool], ...] = (
+            *(heuristic.is_sequential_string, heuristic.is_potential_uuid, heuristic.is_templated_secret),
+            *(heuristic.is_prefixed_with_dollar_sign, heuristic.is_not_alphanumeric_string),
+        )
+        kinds = get_mapping_from_secret_type_to_class()
+        self._all: Sequence[Detector] = [kind() for name, kind in kinds.items() if name not in LEFT_OUT]
 
     def found_in(self, text: str) -> Iterator[tuple[str, str]]:
         """(rule, secret) of everything in one line that looks like a credential."""
-        for plugin in self._all:
-            for secret in _secrets(plugin, text):
-                if secret and "EXAMPLE" not in secret and not any(harmless(secret) for harmless in NO_SECRET):
-                    yield plugin.secret_type, secret
+        for detector in self._all:
+            for secret in _secrets(detector, text):
+                if secret and "EXAMPLE" not in secret and not any(harmless(secret) for harmless in self._no_secret):
+                    yield detector.secret_type, secret
 
     def may_hold(self, block: str) -> bool:
         """Whether one of the lines may hold something; much faster than asking line by line."""
-        return any(next(plugin.analyze_string(block), None) is not None for plugin in self._all if not _is_slow(plugin))
+        quick = (detector for detector in self._all if detector.secret_type != SLOW)
+        return any(next(detector.analyze_string(block), None) is not None for detector in quick)
 
 
-def _is_slow(plugin: BasePlugin) -> bool:
-    return isinstance(plugin, KeywordDetector)
-
-
-def _secrets(plugin: BasePlugin, text: str) -> Iterator[str]:
-    if _is_slow(plugin):
+def _secrets(detector: Detector, text: str) -> Iterator[str]:
+    if detector.secret_type == SLOW:
         if len(text) <= KEYWORD_CHARS and KEYWORD.search(text):
-            yield from plugin.analyze_string(text)
+            yield from detector.analyze_string(text)
         return
     for start in range(0, max(1, len(text) - OVERLAP), WINDOW - OVERLAP):
-        yield from plugin.analyze_string(text[start : start + WINDOW])
+        yield from detector.analyze_string(text[start : start + WINDOW])
 
 
 def suspects(lines: Iterable[Line], detectors: Detectors) -> Iterator[Line]:
@@ -110,6 +125,7 @@ def main() -> None:
     """Answer one request."""
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S))
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    sys.modules["requests"] = NoNetwork("requests")
     sys.stdout.write(json.dumps(scan(read_patch(sys.stdin.buffer))))
 
 
