@@ -17,6 +17,7 @@ from agent_harness.events import EXIT_CODES, JsonValue, Notice, Outcome, Session
 from agent_harness.guards.base import Guard
 from agent_harness.guidance import find_guidance
 from agent_harness.hooks import Hooks
+from agent_harness.inert_git import GitFailed
 from agent_harness.jobs import JobTable
 from agent_harness.loop import Loop
 from agent_harness.model.asking import Asker
@@ -27,6 +28,7 @@ from agent_harness.publishing.base import PullRequest
 from agent_harness.publishing.publisher import Publisher
 from agent_harness.reporting import commit_message, make_report
 from agent_harness.surfaces.base import ExportedWork, Surface
+from agent_harness.surfaces.changes import Changeable
 from agent_harness.task import Task
 from agent_harness.tools.base import ToolContext
 from agent_harness.tools.registry import schema, tools_for
@@ -189,6 +191,8 @@ class Session:
             self.branch,
             deny=self.task.deny,
             co_authors=self.task.wishes.co_authors,
+            changeable=Changeable(self.task.permits),
+            push=self._push,
         )
         dispatcher = Dispatcher(tools, self.guards, self.hooks, context, self.trace)
         prompt = Path(__file__).with_name("prompt.md").read_text(encoding="utf-8")
@@ -268,6 +272,30 @@ class Session:
         if pull_request is None:
             return Ending("no_changes", "no_changes", summary)
         return Ending("succeeded", "pull_request", summary, pull_request)
+
+    async def _push(self) -> str:
+        """Push what the model committed, because it asked; the pull request still waits for the end.
+
+        Raises:
+            ToolFailed: nothing is pushed; says why, and what to do.
+        """
+        if self.publisher is None:
+            raise ToolFailed(
+                "Not pushed: this session publishes nothing (--no-pr). Finish when you are done; the work is kept as a bundle."
+            )
+        try:
+            work = await self._export()
+            self.trace.sync()
+            head = await self.publisher.push(work, self.task, self.branch)
+        except (PublishError, GitFailed) as error:
+            self.trace.emit(Notice("push_refused", str(error)))
+            # What follows names places on this machine and a way on that only the person has.
+            raise ToolFailed(f"Not pushed: {str(error).partition('. The work is kept')[0]}") from error
+        if head is None:
+            raise ToolFailed("Not pushed: no commit differs from where you started. Commit your work first.")
+        return (
+            f"Pushed {self.branch} at {head}. The harness opens the pull request when you finish; later commits are pushed then."
+        )
 
     async def _export(self) -> ExportedWork:
         nested = await find_nested(self.surface)

@@ -36,7 +36,10 @@ Row = tuple[str, int, str, str]
 class Detector(Protocol):
     """What is used of a detector of the package."""
 
-    secret_type: str
+    @property
+    def secret_type(self) -> str:
+        """What it looks for."""
+        ...
 
     def analyze_string(self, string: str) -> Iterator[str]:
         """The secrets in one line."""

@@ -71,10 +71,7 @@ async def git(arguments: GitArguments, ctx: ToolContext) -> Output:
     if arguments.command == "push":
         check_push(arguments.args, ctx.branch, ctx.surface.world(".").git().branch)
         _check(arguments, ctx)
-        return Output(
-            f"Not pushed yet: the harness itself pushes {shown(ctx.branch)} and opens the pull request when the session "
-            "succeeds. Commit what belongs in it, then finish."
-        )
+        return Output(await _push(denied, ctx))
     if arguments.command == "commit":
         request = commit_request(arguments.args, denied)
         _check(arguments, ctx)
@@ -146,6 +143,29 @@ async def _commit(request: CommitRequest, denied: Denied, ctx: ToolContext) -> O
     return _output(ended, spool, ctx)
 
 
+async def _push(denied: Denied, ctx: ToolContext) -> str:
+    """Have the harness push what is committed.
+
+    Raises:
+        ToolFailed: something is not committed, or the harness refuses; says what to do.
+    """
+    if ctx.push is None:
+        raise ToolFailed("Nothing is pushed from here: there is no session that could. Leave your work committed.")
+    listing = bytearray()
+    which = ["--no-optional-locks", "status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames"]
+    ended = await ctx.surface.exec([*INERT, *which], timeout_s=TIMEOUT_S, on_output=lambda data: listing.extend(data) or False)
+    if ended.exit_code != 0:
+        raise ToolFailed(f"Not pushed: `git status` failed: {decode(bytes(listing))[-500:]}")
+    names = [decode(entry[3:]) for entry in bytes(listing).split(b"\0") if entry]
+    left = [name for name in names if not (name.endswith("/") or denied(name) or name.partition("/")[0] in STATE_FOLDERS)]
+    if left:
+        more = f" and {len(left) - 5} more" if len(left) > 5 else ""
+        raise ToolFailed(
+            f"Not pushed: commit or remove first {', '.join(map(shown, left[:5]))}{more}; a push takes whole commits."
+        )
+    return await ctx.push()
+
+
 async def _stage(request: CommitRequest, denied: Denied, ctx: ToolContext, spool: Spool) -> list[str]:
     """Stage what differs and may be staged; returns what to say of the rest.
 
@@ -161,14 +181,17 @@ async def _stage(request: CommitRequest, denied: Denied, ctx: ToolContext, spool
     names = {decode(name): name for name in bytes(listing).split(b"\0") if name}
     nested = [name for name in names if name.endswith("/")]
     fit = [name for name in names if not (name.endswith("/") or denied(name) or name.partition("/")[0] in STATE_FOLDERS)]
+    refused = {name: refusal for name in fit if (refusal := ctx.changeable.refusal(name))}
+    fit = [name for name in fit if name not in refused]
     if fit:
         add = ["--literal-pathspecs", "add", "-A", "--pathspec-from-file=-", "--pathspec-file-nul"]
         await _run(add, ctx, spool, writable=True, stdin=b"\0".join(names[name] for name in fit))
     said = [f"not staged, a git repository of its own: {shown(name)}" for name in nested[:5]]
+    said += [f"not staged: {refusal} Undo that change, or it cannot be published." for refusal in list(refused.values())[:5]]
     said += [
         f"nothing to stage at {shown(path)}: it is unchanged, ignored or not there"
         for path in request.paths
-        if not any(name == path or name.startswith(f"{path}/") for name in fit)
+        if not any(name == path or name.startswith(f"{path}/") for name in (*fit, *refused))
     ]
     return said
 

@@ -40,6 +40,7 @@ class Bench:
         self.events: list[Event] = []
         self.checked: list[tuple[str, Mapping[str, object]]] = []
         self.refuse = ""
+        self.pushes = 0
         self.calls = 0
         self.jobs = NoJobs() if tasks is None else JobTable(tasks)
         self.context = ToolContext(
@@ -50,7 +51,12 @@ class Bench:
             jobs=self.jobs,
             branch="agent/test",
             deny=deny,
+            push=self._push,
         )
+
+    async def _push(self) -> str:
+        self.pushes += 1
+        return "Pushed."
 
     def _check(self, name: str, arguments: Mapping[str, object]) -> None:
         self.checked.append((name, arguments))

@@ -5,6 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from agent_harness.events import JsonValue
+from agent_harness.surfaces.changes import Changeable
+from agent_harness.task import Permits
 from tests.fakes.host_surface import HostSurface
 from tests.unit.tools.bench import Bench
 
@@ -198,10 +201,45 @@ async def test_denied_files_are_in_no_diff(tools: Bench, root: Path) -> None:
 @pytest.mark.parametrize(
     "args", [[], ["origin"], ["origin", "HEAD"], ["-u", "origin", "agent/test"], ["origin", "HEAD:refs/heads/agent/test"]]
 )
-async def test_a_push_of_the_own_branch_is_answered_by_the_harness(tools: Bench, args: list[str]) -> None:
-    text = await tools.text("git", command="push", args=[*args])
-    assert 'the harness itself pushes "agent/test"' in text
+async def test_a_push_of_the_own_branch_is_done_by_the_harness(tools: Bench, surface: HostSurface, args: list[str]) -> None:
+    await tools.text("git", command="commit", args=["-m", "all"])
+    tools.checked.clear()
+    assert await tools.text("git", command="push", args=[*args]) == "Pushed."
+    assert tools.pushes == 1
     assert tools.checked == [("git", {"command": "push", "args": args})]
+    assert not any("push" in argv for argv in surface.ran), "the sandbox itself pushes nothing"
+
+
+async def test_a_push_takes_whole_commits_and_names_what_is_left(tools: Bench, surface: HostSurface) -> None:
+    await tools.text("git", command="commit", args=["-m", "all"])
+    (Path(surface.root) / "left over.txt").write_text("x\n")
+    (Path(surface.root) / ".env").write_text("x\n")
+    text = await tools.refused("git", command="push")
+    assert '"left over.txt"' in text
+    assert ".env" not in text
+    assert tools.pushes == 0
+
+
+async def test_what_lies_outside_the_scope_is_neither_edited_nor_staged(tools: Bench, surface: HostSurface) -> None:
+    tools.context.changeable = Changeable(Permits(scope=("src/**",)))
+    await tools.run("edit_file", path="src/in.py", old_text="", new_text="x\n")
+    said = await tools.refused("edit_file", path="out.py", old_text="", new_text="x\n")
+    assert '"out.py" is outside what this session may change: "src/**"' in said
+    assert not (Path(surface.root) / "out.py").exists()
+    workflow = await tools.refused("edit_file", path="src/../.github/workflows/ci.yml", old_text="", new_text="x\n")
+    assert "outside" in workflow
+    (Path(surface.root) / "shell.py").write_text("x\n")
+    text = await tools.text("git", command="commit", args=["-m", "work"])
+    assert 'not staged: "shell.py" is outside' in text
+    assert "src/in.py" in await tools.text("git", command="show", args=["--stat"])
+    assert "shell.py" not in await tools.text("git", command="show", args=["--stat"])
+
+
+async def test_a_workflow_file_is_not_edited_unless_the_person_permits_it(tools: Bench, surface: HostSurface) -> None:
+    asked: dict[str, JsonValue] = {"path": ".github/workflows/ci.yml", "old_text": "", "new_text": "on: push\n"}
+    assert "runs on the forge" in await tools.refused("edit_file", **asked)
+    tools.context.changeable = Changeable(Permits(workflows=True))
+    assert "Created" in await tools.text("edit_file", **asked)
 
 
 @pytest.mark.parametrize(
