@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NoReturn, cast
 
@@ -104,6 +105,12 @@ def _run(arguments: Sequence[str]) -> int:
         from agent_harness.settings_load import state_home
 
         return restore_session(state_home(os.environ), options.session, undo=options.undo)
+    if options.command == "inspect":
+        import anyio
+
+        from agent_harness.inspection.look import run_inspect
+
+        return anyio.run(partial(run_inspect, options.repo, Path.cwd(), os.environ, as_json=options.json))
     from agent_harness.settings_load import Flags, load
 
     given = {key: value for key, value in vars(options).items() if value is not None}
@@ -248,6 +255,13 @@ def command_line() -> Parser:
     )
     restore.add_argument("session", metavar="SESSION", help="its id, the start of it, or 'last'")
     restore.add_argument("--undo", action="store_true", default=False, help="put back what the last restore found")
+    look = commands.add_parser(
+        "inspect",
+        help="what a repository would have run on a machine where somebody works in it; runs none of it",
+        description="Lists hooks, configuration, drivers, editor tasks and install scripts, and what sets them off.",
+        allow_abbrev=False,
+    )
+    look.add_argument("repo", metavar="REPO", help="a path or a git URL (of a URL: the files of its default branch)")
     doctor = commands.add_parser(
         "doctor",
         help="what is installed, configured and reachable, and what to do about what is not",
@@ -261,7 +275,7 @@ def command_line() -> Parser:
         allow_abbrev=False,
     )
     completion.add_argument("shell", metavar="bash|zsh|fish", choices=("bash", "zsh", "fish"), help="whose script")
-    for command in (sessions, show, doctor):
+    for command in (sessions, show, doctor, look):
         command.add_argument("--json", action="store_true", default=False, help="for machines: JSON on stdout")
     for name, each in commands.choices.items():
         each.epilog, each.formatter_class = examples.OF[name], argparse.RawDescriptionHelpFormatter

@@ -21,6 +21,7 @@ OF = {
   GITHUB_TOKEN=... agent-harness run https://github.com/octo/shop "make the failing test pass" --draft
   agent-harness run file:///srv/git/shop.git "drop Python 3.8" --base develop --max-turns 80 --max-cost 2
   agent-harness run . "tidy up" --surface local --no-pr --deny 'secrets/**' --json
+  agent-harness run . "speed up the parser" --surface local --scope 'src/**' --scope 'tests/**'
   agent-harness run . "translate the messages" --surface local --instructions ~/how-i-like-it.md
 
 A path is worked on in place: nothing is committed, and `agent-harness restore SESSION` gives everything back. For a URL, and with
@@ -42,6 +43,12 @@ A path is worked on in place: nothing is committed, and `agent-harness restore S
     "publish": """examples:
   agent-harness publish last                               of a session that ran with --no-pr, or whose push failed
   agent-harness publish 20261201-005449-h8ym --draft
+  agent-harness publish last --allow-secrets 'tests/data/**'   what was refused as a credential is made up
+""",
+    "inspect": """examples:
+  agent-harness inspect ./checkout                         before you run git, an editor or an installer in it
+  agent-harness inspect https://git.example.com/shop.git   the files of its default branch
+  agent-harness inspect . --json | jq -r '.findings[] | [.kind, .where, .command] | @tsv'
 """,
     "restore": """examples:
   agent-harness restore last                               undo the newest session

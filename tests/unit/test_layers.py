@@ -19,6 +19,7 @@ LAYERS: tuple[frozenset[str], ...] = (
             "examples",
             "headless",
             "history",
+            "inspection",
             "doctor",
             "republish",
             "restore",
