@@ -15,7 +15,7 @@ from agent_harness.errors import ConfigError
 from agent_harness.settings import Settings
 from agent_harness.settings_load import Flags, load, state_home
 from agent_harness.settings_values import count, dollars, price
-from agent_harness.task import Limits
+from agent_harness.task import Limits, Permits
 
 KEY = {"OPENAI_API_KEY": "sk-test", "AGENT_MODEL": "m"}
 
@@ -352,3 +352,21 @@ def test_an_absolute_pattern_is_refused_because_patterns_are_relative_to_the_rep
 def test_patterns_that_leave_something_to_read_are_taken(place: Place) -> None:
     globs = ("*.*", "*/*", "secrets/**", "./top", "**/private/*", "[a-m]*", "??*")
     assert place.load(deny=globs).deny == globs
+
+
+def test_what_may_be_changed_comes_from_flags_or_the_config_file_and_is_read_at_once(tmp_path: Path) -> None:
+    config = tmp_path / "agent-harness" / "config.toml"
+    config.parent.mkdir()
+    config.write_text('scope = ["src/**"]\nallow_workflows = true\n', "utf-8")
+    environ = {"OPENAI_API_KEY": "k", "AGENT_MODEL": "m", "XDG_CONFIG_HOME": str(tmp_path), "HOME": str(tmp_path)}
+    assert load(Flags("x", "y"), environ, tmp_path).permits == Permits(("src/**",), workflows=True)
+    asked = Flags("x", "y", values={"scope": ["docs/**", "*.md"], "allow_secrets": ["tests/**"]})
+    assert load(asked, environ, tmp_path).permits == Permits(("docs/**", "*.md"), workflows=True, secrets=("tests/**",))
+    for wrong in ("/src", "[a", ".."):
+        with pytest.raises(ConfigError):
+            load(Flags("x", "y", values={"scope": [wrong]}), environ, tmp_path)
+
+
+def test_permits_add_up_and_a_scope_is_only_ever_widened_where_there_is_one() -> None:
+    assert Permits(("a",)) | Permits(("b",), workflows=True) == Permits(("a", "b"), workflows=True)
+    assert Permits() | Permits(("b",), secrets=("t",)) == Permits((), secrets=("t",))

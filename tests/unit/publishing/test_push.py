@@ -112,3 +112,47 @@ async def test_a_branch_named_like_a_part_of_ours_is_explained(inert: Git, origi
 def test_refusals_are_told_apart(said: str, reason: str, retryable: bool) -> None:
     found = classify(said)
     assert (found.reason, found.retryable) == (reason, retryable)
+
+
+async def further(inert: Git, origin: Origin, head: str, ours: frozenset[str], log: Log) -> None:
+    delivery = Delivery(origin.clone / ".git", Transport(origin.url), BRANCH, head, Path("/work.bundle"), ours)
+    await push_branch(inert, delivery, log.before, log.after, log.pause)
+
+
+async def test_a_branch_of_our_own_is_moved_forward_and_never_back(inert: Git, origin: Origin) -> None:
+    first, log = origin.commit({"a.py": "two\n"}), Log()
+    await deliver(inert, origin, first, log)
+    second = origin.commit({"a.py": "three\n"})
+    with pytest.raises(PublishError) as refusal:
+        await deliver(inert, origin, second, log)
+    assert refusal.value.reason == "push_branch_taken", "the control: without knowing its own commit it is a stranger's"
+    await further(inert, origin, second, frozenset({first}), log)
+    assert origin.refs()[REF] == second
+    git("reset", "-q", "--hard", origin.base, cwd=origin.clone)
+    rewritten = origin.commit({"a.py": "other\n"})
+    with pytest.raises(PublishError) as refusal:
+        await further(inert, origin, rewritten, frozenset({first, second}), log)
+    assert refusal.value.reason == "push_rewound"
+    assert second in str(refusal.value)
+    assert origin.refs()[REF] == second
+
+
+async def test_somebody_s_commit_on_top_of_ours_ends_our_right_to_push(inert: Git, origin: Origin) -> None:
+    first, log = origin.commit({"a.py": "two\n"}), Log()
+    await deliver(inert, origin, first, log)
+    theirs = git("commit-tree", "-p", first, "-m", "theirs", f"{first}^{{tree}}", cwd=origin.bare)
+    git("update-ref", REF, theirs, cwd=origin.bare)
+    second = origin.commit({"a.py": "three\n"})
+    with pytest.raises(PublishError, match=theirs):
+        await further(inert, origin, second, frozenset({first}), log)
+    assert origin.refs()[REF] == theirs
+
+
+async def test_a_refused_move_forward_says_why_and_not_that_the_branch_is_taken(inert: Git, origin: Origin) -> None:
+    first, log = origin.commit({"a.py": "two\n"}), Log()
+    await deliver(inert, origin, first, log)
+    hook(origin, "pre-receive", "echo closed today >&2; exit 1")
+    second = origin.commit({"a.py": "three\n"})
+    with pytest.raises(PublishError, match="closed today") as refusal:
+        await further(inert, origin, second, frozenset({first}), log)
+    assert refusal.value.reason == "push_hook"
