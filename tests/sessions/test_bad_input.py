@@ -72,7 +72,7 @@ PRICED = ("--price-in", "1", "--price-out", "1")
         (("{url}", "do it", "--max-cost", "much", *PRICED), {}, ("much",)),
         (("{url}", "do it", "--verify", "make test", *PRICED), {}, ("--verify", "not available yet")),
         (("{url}", "do it", "--surface", "moon", *PRICED), {}, ("moon",)),
-        (("{url}", "do it", "--colour", *PRICED), {}, ("'--colour' is no option of `agent-harness run`", "--help")),
+        (("{url}", "do it", "--wibble", *PRICED), {}, ("'--wibble' is no option of `agent-harness run`", "--help")),
         (("{url}", "do it", "--surf=local", *PRICED), {}, ("'--surf' is no option", "did you mean '--surface'?")),
         (("{url}", "do", "it", *PRICED), {}, ("'it' is one word too many", "quotes")),
         (("{url}", "do it", "--deny", "[", *PRICED), {}, ("[",)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agent_harness.demo.script import call, in_order, say
+from tests.fakes.github_forge_state import PUBLISHER
 from tests.sessions.test_github import Place, place
 
 __all__ = ["place"]
@@ -26,7 +27,10 @@ async def test_it_is_refused_by_name_before_the_first_byte_of_a_push(place: Plac
     assert place.forge.asked("GET", "git-receive-pack") == []
     assert place.branches() == {"main"}
     assert place.pulls == []
-    done = place.publish("--allow-workflows")
+    refused = place.publish("--allow-workflows")
+    assert refused.returncode == 1
+    assert "the token may not change workflow files" in refused.stderr, "the forge has a say as well"
+    done = place.publish("--allow-workflows", GITHUB_TOKEN=place.forge.token(permissions={**PUBLISHER, "workflows": "write"}))
     assert done.returncode == 0, done.stderr
     (pull,) = place.pulls
     assert "`.github/workflows/x.yml`" in str(pull.body)
