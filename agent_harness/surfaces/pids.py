@@ -45,7 +45,7 @@ def make_group(most: int) -> PidsGroup | None:
     if os.geteuid() != 0:
         return None
     for parent in places(MOUNTS, MEMBERSHIP):
-        _sweep(parent)
+        sweep(parent)
         folder = parent / f"{PREFIX}{os.getpid()}-{secrets.token_hex(4)}"
         try:
             folder.mkdir()
@@ -86,8 +86,14 @@ def _hands_on(folder: Path) -> bool:
         return False
 
 
-def _sweep(parent: Path) -> None:
-    """Remove groups of sessions that were killed; one with a process in it refuses."""
+def sweep(parent: Path) -> None:
+    """Remove groups of sessions that were killed; one with a process in it refuses.
+
+    A session that lives may have made its group a moment ago and not entered it yet: its groups stay.
+    """
     for left in parent.glob(f"{PREFIX}*"):
+        owner = left.name.removeprefix(PREFIX).partition("-")[0]
+        if Path("/proc", owner).exists():
+            continue
         with suppress(OSError):
             left.rmdir()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from agent_harness.surfaces.pids import places
+from agent_harness.surfaces.pids import PREFIX, places, sweep
 
 
 def machine(folder: Path, membership: str, *folders: str, hands_on: str = "") -> list[str]:
@@ -43,3 +45,14 @@ def test_the_nearest_group_that_hands_the_controller_on_is_taken(
 
 def test_a_machine_without_control_groups_has_none(tmp_path: Path) -> None:
     assert places(tmp_path, tmp_path / "missing") == []
+
+
+def test_only_groups_of_sessions_that_are_gone_are_swept_away(tmp_path: Path) -> None:
+    """One of a living session may be empty: it was made a moment ago, and is entered in the next."""
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    mine, left = tmp_path / f"{PREFIX}{os.getpid()}-aa", tmp_path / f"{PREFIX}{gone.pid}-bb"
+    for folder in (mine, left, tmp_path / "other"):
+        folder.mkdir()
+    sweep(tmp_path)
+    assert {folder.name for folder in tmp_path.iterdir()} == {mine.name, "other"}
