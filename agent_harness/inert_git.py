@@ -28,7 +28,7 @@ import anyio
 from anyio.abc import ByteReceiveStream, ByteSendStream, Process
 
 from agent_harness.errors import ConfigError, HarnessError
-from agent_harness.processes import patiently
+from agent_harness.processes import start_whole
 from agent_harness.progress import GitProgress, Step
 from agent_harness.transport import Transport
 
@@ -235,7 +235,7 @@ class Git:
             if stdout_file is not None:
                 opened = os.open(stdout_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
                 sink = files.enter_context(os.fdopen(opened, "wb"))
-            process = await patiently(
+            process = await start_whole(
                 lambda: anyio.open_process(
                     [self._git, *place, *words],
                     stdin=source,

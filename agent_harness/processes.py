@@ -19,8 +19,6 @@ LONGEST_WAIT_S = 1.0
 async def patiently(start: Callable[[], Awaitable[T]]) -> T:
     """What `start` gives, tried again for `PATIENCE_S` seconds while it fails for want of processes, threads or memory.
 
-    A cancellation waits until `start` is through: a process that is half started has pipes that nobody would close.
-
     Raises:
         OSError: the last failure (as `RuntimeError` for a thread); any other one at once.
     """
@@ -28,13 +26,25 @@ async def patiently(start: Callable[[], Awaitable[T]]) -> T:
     wait_s = FIRST_WAIT_S
     while True:
         try:
-            with anyio.CancelScope(shield=True):
-                return await start()
+            return await start()
         except (OSError, RuntimeError) as error:
             if not _for_want_of_room(error) or time.monotonic() >= until:
                 raise
         await anyio.sleep(wait_s)
         wait_s = min(wait_s * 2, LONGEST_WAIT_S)
+
+
+async def start_whole(start: Callable[[], Awaitable[T]]) -> T:
+    """A process that `start` opens, patiently; a cancellation waits until it is there.
+
+    One that is half started has pipes that nobody would close.
+
+    Raises:
+        OSError: as `patiently`.
+    """
+    with anyio.CancelScope(shield=True):
+        return await patiently(start)
+    raise AssertionError("a shielded scope ends by itself only")
 
 
 def _for_want_of_room(error: OSError | RuntimeError) -> bool:

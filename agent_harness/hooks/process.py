@@ -18,7 +18,7 @@ from anyio.abc import ByteReceiveStream, Process
 
 from agent_harness.hooks.descendants import MARK, end_descendants, newer_than
 from agent_harness.hooks.programs import SHELL
-from agent_harness.processes import patiently
+from agent_harness.processes import patiently, start_whole
 
 MAX_OUTPUT_BYTES = 1 << 20
 GRACE_S = 2.0  # between TERM and KILL
@@ -47,7 +47,7 @@ async def run_hook(command: str, payload: bytes, cwd: Path, env: Mapping[str, st
     process: Process | None = None
     try:
         with anyio.CancelScope(shield=True):  # cancelled half-way, the process would run on with nobody to end its group
-            process = await patiently(
+            process = await start_whole(
                 lambda: anyio.open_process(
                     [SHELL, "-c", command],
                     stdin=PIPE,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -95,7 +95,7 @@ class PrivateRepository:
         result = await self._git.run(*args, git_dir=self.folder, work_tree=self.checkout.root, stdin=stdin, ok=ok)
         return result.stdout
 
-    async def tracked(self) -> Tracked:
+    async def indexed(self) -> Tracked:
         """The files of the index, told apart by its stat data: only what is not sure from that is opened."""
         answers: dict[str, bytes] = {}
 
@@ -107,30 +107,30 @@ class PrivateRepository:
             tasks.start_soon(ask, "index", "ls-files", "-s", "-v", "-z")
         changed = set(answers["changed"].split(b"\0")[1::2])
         found, names = await anyio.to_thread.run_sync(_read_index, answers["index"])
-        clean = found
-        for path in changed & clean.keys():
-            del clean[path]
-        rewritten: set[bytes] = set()
-        filtered: set[bytes] = set()
-        if clean:
-            asks = self._converts or any(path.endswith(b".gitattributes") for path in names)
-            rewritten, filtered = await self._converted(clean, await self._attributes(clean) if asks else {})
-        for path in rewritten:
-            del clean[path]
-        return Tracked(clean, frozenset(filtered), names)
+        for path in changed & found.keys():
+            del found[path]
+        return Tracked(found, frozenset(), names)
 
-    async def _converted(
-        self, clean: Mapping[bytes, bytes], attributes: Mapping[bytes, frozenset[bytes]]
-    ) -> tuple[set[bytes], set[bytes]]:
-        """Which unchanged files have other bytes than their blob, because they were converted; and which by a filter.
+    async def unconverted(self, indexed: Tracked, nodes: Mapping[bytes, os.stat_result]) -> Tracked:
+        """The same without the files that have other bytes than their blob because git converted them.
 
         Every length is compared: git may have been configured differently when a file was checked out.
+
+        Args:
+            indexed: what the index says.
+            nodes: path -> what `lstat` says of it.
         """
+        clean, names = indexed.clean, indexed.names
+        if not clean:
+            return indexed
+        asks = self._converts or any(path.endswith(b".gitattributes") for path in names)
+        attributes: Mapping[bytes, frozenset[bytes]] = await self._attributes(clean) if asks else {}
         asked = b"".join(blob + b"\n" for blob in clean.values())
         sizes = (await self._plain("cat-file", "--batch-check=%(objectsize)", "--buffer", stdin=asked)).split(b"\n")
         doubtful = {path for path in clean if attributes.get(path, frozenset()) & REWRITING}
-        other = await anyio.to_thread.run_sync(self._differ, clean, dict(zip(clean, sizes, strict=False)), doubtful)
-        return other, {path for path in other if b"filter" in attributes.get(path, frozenset())}
+        other = await anyio.to_thread.run_sync(self._differ, clean, sizes, nodes, doubtful)
+        filtered = frozenset(path for path in other if b"filter" in attributes.get(path, frozenset()))
+        return Tracked({path: blob for path, blob in clean.items() if path not in other} if other else clean, filtered, names)
 
     async def _plain(self, *args: str, stdin: bytes = b"") -> bytes:
         return (await self._git.run(*args, git_dir=self.folder, stdin=stdin)).stdout
@@ -144,16 +144,24 @@ class PrivateRepository:
                 found.setdefault(path, set()).add(name)
         return {path: frozenset(names) for path, names in found.items()}
 
-    def _differ(self, clean: Mapping[bytes, bytes], sizes: Mapping[bytes, bytes], doubtful: Collection[bytes]) -> set[bytes]:
+    def _differ(
+        self,
+        clean: Mapping[bytes, bytes],
+        sizes: Sequence[bytes],
+        nodes: Mapping[bytes, os.stat_result],
+        doubtful: Collection[bytes],
+    ) -> set[bytes]:
         other: set[bytes] = set()
-        root, look = os.fsencode(self.checkout.root) + b"/", os.lstat
-        for path, size in sizes.items():
-            try:  # once for each file of the checkout: nothing here that could be outside of the loop
-                as_long = b"%d" % look(root + path).st_size == size
-                if not as_long or (path in doubtful and blob_id(root + path, int(size), len(clean[path])) != clean[path]):
+        for path, size in zip(clean, sizes, strict=False):
+            found = nodes.get(path)  # none: it cannot be reached, so nothing of it is kept
+            if found is not None and b"%d" % found.st_size != size:
+                other.add(path)
+        root = os.fsencode(self.checkout.root) + b"/"
+        lengths = dict(zip(clean, sizes, strict=False)) if doubtful else {}
+        for path in doubtful:
+            with suppress(OSError):
+                if path not in other and blob_id(root + path, int(lengths[path]), len(clean[path])) != clean[path]:
                     other.add(path)
-            except OSError:
-                continue
         return other
 
     async def filtered(self, paths: Collection[bytes]) -> list[bytes]:

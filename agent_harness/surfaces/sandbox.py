@@ -14,7 +14,7 @@ import anyio
 from anyio.abc import Process
 
 from agent_harness.errors import SurfaceError
-from agent_harness.processes import patiently
+from agent_harness.processes import start_whole
 from agent_harness.surfaces import bwrap, pids
 from agent_harness.surfaces.base import ExecResult, OnOutput
 from agent_harness.surfaces.exec_client import ExecClient
@@ -55,7 +55,7 @@ class Sandbox:
         mounts = ("--ro-bind", str(SERVER), inside)
         try:
             with bwrap.command(profile, server, cwd=cwd, extra=mounts) as (line, fds):
-                process = await patiently(
+                process = await start_whole(
                     lambda: anyio.open_process(
                         line if group is None else group.entering(line),
                         stdin=DEVNULL,
@@ -150,7 +150,7 @@ async def run_once(
     read_end, write_end = os.pipe2(os.O_CLOEXEC)
     try:
         with bwrap.command(profile, argv, cwd=cwd) as (line, fds):
-            process = await patiently(
+            process = await start_whole(
                 lambda: anyio.open_process(
                     line,
                     stdin=PIPE if stdin else DEVNULL,

@@ -155,8 +155,7 @@ def take(root: Path, tree: Tree, clean: Mapping[bytes, bytes], optional: Collect
         content.flush()
         os.fdatasync(content.fileno())
     snapshot = Snapshot(folder, entries, frozenset(tree.git_entries), left_out)
-    write_rows(folder / "git", {path: GONE._replace(source=GIT_ENTRY) for path in snapshot.git_entries})
-    write_rows(folder / "start", entries)
+    write_rows(folder / "start", entries | {path: GONE._replace(source=GIT_ENTRY) for path in snapshot.git_entries})
     return snapshot
 
 
@@ -217,8 +216,11 @@ def load(folder: Path) -> Snapshot | None:
     """The snapshot that was written there; None when there is none, or only a part of one."""
     if not (folder / "start").exists():
         return None
-    git_entries = read_rows(folder / "git") if (folder / "git").exists() else {}
-    return Snapshot(folder, read_rows(folder / "start"), frozenset(git_entries), {})
+    entries = read_rows(folder / "start")
+    git_entries = frozenset(path for path, each in entries.items() if each.source == GIT_ENTRY)
+    for path in git_entries:
+        del entries[path]
+    return Snapshot(folder, entries, git_entries, {})
 
 
 def load_end(folder: Path) -> dict[bytes, Kept] | None:

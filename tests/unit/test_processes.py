@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from agent_harness import processes
-from agent_harness.processes import patiently
+from agent_harness.processes import patiently, start_whole
 
 pytestmark = pytest.mark.anyio
 
@@ -61,7 +61,7 @@ async def test_a_cancellation_waits_until_a_start_is_through() -> None:
         return "started"
 
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(patiently, start)
+        tasks.start_soon(start_whole, start)
         await begun.wait()
         tasks.cancel_scope.cancel()
         through.set()
