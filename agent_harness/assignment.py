@@ -132,7 +132,6 @@ def renewal_of(access: GitHubAccess, target: Transport) -> Renew | None:
 
 async def _path(git: Git, settings: Settings, access: GitHubAccess, place: Place | None) -> Origin:
     publishes = settings.pull_request
-
     looking = access
 
     async def transport_of(url: str) -> Transport:

@@ -52,7 +52,7 @@ async def prepare(settings: Settings, say: Callable[[str], None]) -> Session:
 
     Args:
         settings: what the person wants.
-        say: shows progress on what takes over a second.
+        say: shows a warning at once, before the session tells anything.
 
     Raises:
         ConfigError: something is wrong; nothing was created or spent.
@@ -108,7 +108,7 @@ async def _make(
     redactor = Redactor([*known, *assignment.access.secrets, *(secret for several in secrets_of for secret in several)])
     trace = emit.trace = Trace(folder / "trace.jsonl", session_id, redactor)
     git = Git(folder, redactor.text)
-    surface = _surface(settings, assignment, task, branch, folder, git, trace.emit, say)
+    surface = _surface(settings, assignment, task, branch, folder, git, trace.emit)
     publisher = None
     if settings.pull_request and origin.target is not None:
         forge = forge_of(assignment.access, origin.target, folder)
@@ -138,12 +138,11 @@ def _surface(
     folder: Path,
     git: Git,
     emit: Callable[[Event], object],
-    say: Callable[[str], None],
 ) -> Surface:
     origin, place = assignment.origin, assignment.place
     if place is None:
         source = CloneSource(origin.source, origin.base_ref, task.base_commit, task.default_branch)
-        return LocalSurface(folder, git, source, branch, settings.deny, say)
+        return LocalSurface(folder, git, source, branch, settings.deny)
     credentials = {settings.endpoint.api_key, *credentials_in(settings.environ)}
     given = {name: value for name, value in settings.environ.items() if value not in credentials}
     return HostSurface(

@@ -8,21 +8,21 @@ import stat
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 
 import anyio.to_thread
 
-from agent_harness.errors import PublishError, SurfaceLost, ToolFailed
+from agent_harness.errors import PublishError, ToolFailed
 from agent_harness.events import Event, Notice
 from agent_harness.inert_git import Git
 from agent_harness.progress import doing
-from agent_harness.surfaces.base import Capabilities, Chunk, Entry, ExecResult, ExportedWork, FileStat, OnOutput
+from agent_harness.surfaces.base import Capabilities, ExecResult, ExportedWork, OnOutput
 from agent_harness.surfaces.checkout import Checkout, Hold
 from agent_harness.surfaces.files import HostFiles
 from agent_harness.surfaces.host_facts import HostFacts
 from agent_harness.surfaces.host_profile import HostProfile, to_mask, without_credentials
-from agent_harness.surfaces.local import OURS, READ_AT_ONCE, TEMPORARY
+from agent_harness.surfaces.local import OURS, TEMPORARY
+from agent_harness.surfaces.on_disk import OnDisk
 from agent_harness.surfaces.paths import Denied, decode, encode, normalise, shown
 from agent_harness.surfaces.plain import plain_environment, run_plain
 from agent_harness.surfaces.private_repo import PrivateRepository, Tracked
@@ -59,7 +59,7 @@ class Place:
     environ: Mapping[str, str] = field(repr=False)
 
 
-class HostSurface:
+class HostSurface(OnDisk):
     """Snapshots, lets the work happen in place, and says at the end what has changed.
 
     Args:
@@ -108,9 +108,7 @@ class HostSurface:
         self._tracked = Tracked({}, frozenset(), frozenset())
         self._snapshot: Snapshot | None = None
         self._sandbox: Sandbox | None = None
-        self._files: HostFiles | None = None
         self._watches: tuple[RepositoryWatch, NestedWatch] | None = None
-        self._closed = False
 
     async def open(self) -> None:
         """Snapshot, then start the sandbox.
@@ -142,8 +140,9 @@ class HostSurface:
 
         async with task_group() as tasks:
             tasks.start_soon(look)
-            self._tracked = await self._repository.tracked()
+            indexed = await self._repository.indexed()
         (tree,) = looked
+        self._tracked = await self._repository.unconverted(indexed, tree.nodes)
         clean = self._tracked.clean
         own = own_files(tree, clean)
         optional = () if fits(own) else await self._optional(own)
@@ -224,30 +223,6 @@ class HostSurface:
         for remark in remarks:
             self._emit(Notice("repository_changed", remark))
         return remarks
-
-    def _opened(self) -> HostFiles:
-        if self._files is None or self._closed:
-            raise SurfaceLost("the checkout is closed")
-        return self._files
-
-    async def read(self, path: str, offset: int = 0, size: int | None = None) -> Chunk:
-        """As `Surface.read`."""
-        files = self._opened()
-        if size is not None and size <= READ_AT_ONCE:
-            return files.read(path, offset, size)
-        return await anyio.to_thread.run_sync(files.read, path, offset, size)
-
-    async def write(self, path: str, data: bytes, *, mode: int | None = None, create: bool = False) -> None:
-        """As `Surface.write`."""
-        await anyio.to_thread.run_sync(partial(self._opened().write, path, data, mode=mode, create=create))
-
-    async def stat(self, path: str) -> FileStat:
-        """As `Surface.stat`."""
-        return self._opened().stat(path)
-
-    async def list(self, path: str) -> list[Entry]:
-        """As `Surface.list`."""
-        return await anyio.to_thread.run_sync(self._opened().list, path)
 
     async def export(self, message: str) -> ExportedWork:
         """What was changed in place; with a proposal also a commit of it on top of HEAD, as `work.bundle`.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -13,14 +13,15 @@ from subprocess import DEVNULL
 import anyio
 import anyio.to_thread
 
-from agent_harness.errors import SurfaceError, SurfaceLost, ToolFailed
+from agent_harness.errors import SurfaceError, ToolFailed
 from agent_harness.inert_git import Git
 from agent_harness.processes import patiently
 from agent_harness.progress import doing
 from agent_harness.surfaces import bwrap, clone
-from agent_harness.surfaces.base import Capabilities, Chunk, Entry, ExecResult, ExportedWork, FileStat, OnOutput
+from agent_harness.surfaces.base import Capabilities, ExecResult, ExportedWork, OnOutput
 from agent_harness.surfaces.clone import CloneSource
 from agent_harness.surfaces.files import HostFiles
+from agent_harness.surfaces.on_disk import OnDisk
 from agent_harness.surfaces.paths import Denied, encode, normalise
 from agent_harness.surfaces.sandbox import Sandbox, run_once
 from agent_harness.surfaces.world import HostWorld
@@ -31,7 +32,6 @@ __all__ = ["CloneSource", "LocalSurface"]
 
 MAX_BUNDLE_BYTES = 2 << 30  # what a forge takes in one push
 GIT_S = 600
-READ_AT_ONCE = 1 << 18  # bytes that take less time to read than a thread takes to be asked
 OURS = (".agent", ".agent-traces")
 TEMPORARY = ".agent/tmp"
 SAFE = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "commit.gpgSign=false", "-c", "gc.auto=0")
@@ -56,7 +56,7 @@ UNLOCK = ("find", bwrap.REPOSITORY, "-name", "*.lock", "-type", "f", "-delete")
 """After git was killed: its locks would stop every later commit, and nobody else writes there."""
 
 
-class LocalSurface:
+class LocalSurface(OnDisk):
     """Clones, checks out inside the sandbox, and throws everything away at the end.
 
     Args:
@@ -65,7 +65,6 @@ class LocalSurface:
         source: what to clone.
         branch: the session's branch.
         deny: extra denied globs.
-        say: shows progress.
     """
 
     name = "local"
@@ -79,14 +78,12 @@ class LocalSurface:
         source: CloneSource,
         branch: str,
         deny: Sequence[str] = (),
-        say: Callable[[str], None] = lambda _text: None,
     ) -> None:
         self._folder = folder
         self._git = git
         self._source = source
         self._branch = branch
         self._deny = tuple(deny)
-        self._say = say
         self.host_root: Path | None = folder / "worktree"
         self._profile = bwrap.Profile(folder / "worktree", folder / "repo.git")
         self._promised: tuple[tuple[str, str], ...] = ()
@@ -94,9 +91,7 @@ class LocalSurface:
         self._writing = anyio.Lock()
         self._killed = False
         self._sandbox: Sandbox | None = None
-        self._files: HostFiles | None = None
         self._facts = GitFacts(branch, branch, source.default_branch)
-        self._closed = False
 
     async def open(self) -> None:
         """Clone, check out, start.
@@ -206,30 +201,6 @@ class LocalSurface:
         if self._sandbox is None:
             return await run_once(replace(self._profile, init=False), argv, place, timeout_s, on_output, stdin)
         return await self._sandbox.exec(argv, place, timeout_s, on_output, stdin)
-
-    def _opened(self) -> HostFiles:
-        if self._files is None or self._closed:
-            raise SurfaceLost("the sandbox is closed")
-        return self._files
-
-    async def read(self, path: str, offset: int = 0, size: int | None = None) -> Chunk:
-        """As `Surface.read`."""
-        files = self._opened()
-        if size is not None and size <= READ_AT_ONCE:
-            return files.read(path, offset, size)
-        return await anyio.to_thread.run_sync(files.read, path, offset, size)
-
-    async def write(self, path: str, data: bytes, *, mode: int | None = None, create: bool = False) -> None:
-        """As `Surface.write`."""
-        await anyio.to_thread.run_sync(partial(self._opened().write, path, data, mode=mode, create=create))
-
-    async def stat(self, path: str) -> FileStat:
-        """As `Surface.stat`."""
-        return self._opened().stat(path)
-
-    async def list(self, path: str) -> list[Entry]:
-        """As `Surface.list`."""
-        return await anyio.to_thread.run_sync(self._opened().list, path)
 
     async def export(self, message: str) -> ExportedWork:
         """As `Surface.export`. The bundle is `work.bundle` in the session folder.
